@@ -295,6 +295,12 @@ class CkptCompareCommand final : public Command {
         Path("--also", "PATH", &options_.also,
              "Another checkpoint that a side may hold by mistake, such as the step before: looked "
              "at for causes, beside the steps in the same folder"),
+        Switch("--sensitivity", &options_.sensitivity,
+               "Rank quantised parameters and layers by the error of their weights, or with "
+               "--activations by what it does to their outputs"),
+        Path("--activations", "DUMP", &options_.activations,
+             "A dump with inputs of modules for --sensitivity: tensors give the effect, statistics "
+             "a bound of it"),
         Switch("--compat", &options_.open.compatible_merge,
                "Merge Megatron shards exactly as the Python tool does, including its bugs"),
         Group::kOutput,
@@ -342,6 +348,8 @@ class CkptCompareCommand final : public Command {
         {"msprobe ckpt_compare gpu/ckpt npu/ckpt --format html",
          "a page for any browser: a map of layers by kinds of parameters, all metrics to search "
          "and sort"},
+        {"msprobe ckpt_compare model-fp8 model --sensitivity --activations dump",
+         "which layers to keep in higher precision: quantisation errors times recorded inputs"},
         {"msprobe ckpt_compare before after --fail-on different -q",
          "in CI: exit code 1 when any parameter differs"},
     };

@@ -68,6 +68,15 @@ def gguf_without_reordered_heads(folder):
 
 
 @pair
+def gguf_of_gemma(folder):
+    """The converter adds one to the weights of norms."""
+    model = {name: en.bf16((value - 1).astype(np.float32)) if name.endswith("norm.weight") else value
+             for name, value in m.base_model().items()}
+    stored = {name: value + np.float32(1) if name.endswith("norm.weight") else value for name, value in model.items()}
+    return m.write_base(folder / "a", model), m.write_gguf(folder / "b.gguf", stored, "q8_0", "gemma", permute=False)
+
+
+@pair
 def fused_and_split(folder):
     model = m.base_model()
     tensors, config = faults.tensors_of(faults.fused(model), "fp8_block")

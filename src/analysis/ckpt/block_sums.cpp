@@ -775,6 +775,16 @@ PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Toleran
   return sums;
 }
 
+std::pair<std::span<const double>, std::span<const double>> DoublesOfBlock(const Box& box,
+                                                                           int64_t first,
+                                                                           int64_t count,
+                                                                           BlockScratch& scratch) {
+  const auto size = static_cast<size_t>(count);
+  const auto [stored_a, stored_b] = StoredSides(box, first, count, scratch);
+  return {InDouble(box.a.dtype, stored_a, size, scratch.double_a),
+          InDouble(box.b.dtype, stored_b, size, scratch.double_b)};
+}
+
 void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,
                      WideSums& sums) {
   const auto size = static_cast<size_t>(count);

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -66,6 +68,12 @@ struct BlockScratch {
 // `float32`: every element is rounded to float32 first, of a complex one the real part counts.
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
                      bool means, bool float32, BlockScratch& scratch);
+
+// The elements themselves; valid until the next call with this scratch.
+std::pair<std::span<const double>, std::span<const double>> DoublesOfBlock(const Box& box,
+                                                                           int64_t first,
+                                                                           int64_t count,
+                                                                           BlockScratch& scratch);
 
 // The sums of products alone, beyond the range of double, added to `sums`.
 void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,

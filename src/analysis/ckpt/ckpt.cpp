@@ -20,6 +20,7 @@
 #include "src/analysis/ckpt/digests.h"
 #include "src/analysis/ckpt/mapping.h"
 #include "src/analysis/ckpt/result.h"
+#include "src/analysis/ckpt/sensitivity.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
@@ -152,7 +153,11 @@ Status CheckPaths(const Options& options) {
       return NotFoundError(fmt::format("{} does not exist", path->string()));
     }
   }
-  for (const fs::path& path : options.also) {
+  std::vector<fs::path> further = options.also;
+  if (!options.activations.empty()) {
+    further.push_back(options.activations);
+  }
+  for (const fs::path& path : further) {
     if (!base::Exists(path)) {
       return NotFoundError(fmt::format("{} does not exist", path.string()));
     }
@@ -259,7 +264,11 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
   if (options.write_xlsx || options.write_csv) {
     const report::Table table = DetailsTable(comparison);
     if (options.write_xlsx) {
-      const report::Table* const sheets[] = {&table};
+      const report::Table sensitivity = SensitivityTable(comparison);
+      std::vector<const report::Table*> sheets = {&table};
+      if (comparison.with_sensitivity) {
+        sheets.push_back(&sensitivity);
+      }
       MSP_RETURN_IF_ERROR(report::WriteXlsx(DetailsPath(options, "xlsx"), sheets, {}, pool));
     }
     if (options.write_csv) {
@@ -478,6 +487,9 @@ Result<Comparison> Run(const Options& options) {
   }
   if (!options.open.compatible_merge) {
     FindCauses(matched, both, options, pool, comparison);
+  }
+  if (options.sensitivity || !options.activations.empty()) {
+    MSP_RETURN_IF_ERROR(RankSensitivity(matched.pairs, options.activations, pool, comparison));
   }
   comparison.only_in_a = std::move(matched.only_in_a);
   comparison.only_in_b = std::move(matched.only_in_b);

@@ -59,6 +59,9 @@ Status CheckOptions(const Options& options) {
   if (!options.draft_file.empty()) {
     return refuse("--suggest-mapping");
   }
+  if (options.sensitivity || !options.activations.empty()) {
+    return refuse("--sensitivity");
+  }
   if (!options.mapping_file.empty()) {
     return UsageError(
         "--mapping cannot be used with a digest: names are matched as the built-in "

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "msprobe/version.h"
 
 #include "src/analysis/ckpt/ckpt.h"
+#include "src/analysis/ckpt/sensitivity.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 #include "src/kernels/convert.h"
@@ -410,6 +412,9 @@ std::string DetailsJson(const Comparison& comparison) {
   }
   writer.EndArray();
   PutAllUnmatched(writer, comparison, true);
+  if (comparison.with_sensitivity) {
+    PutSensitivity(writer, comparison);
+  }
   writer.EndObject();
   return text + "\n";
 }
@@ -638,6 +643,60 @@ Section LayersSection(const Comparison& comparison) {
   return section;
 }
 
+// Error and effect of the parameters, the most sensitive ones first.
+Section SensitivitySection(const Comparison& comparison) {
+  if (!comparison.with_sensitivity) {
+    return {};
+  }
+  const bool with_effect = !comparison.activations.empty();
+  std::vector<std::string> columns = {"Relative error", "Parameter", "Format"};
+  if (with_effect) {
+    columns.insert(columns.begin(), "Effect on output");
+  }
+  const auto add = [&](const Sensitivity& row, report::Table& table) {
+    std::vector<Cell> cells;
+    if (with_effect) {
+      cells.push_back(table.KeepText(!row.effect ? row.why_no_effect
+                                     : row.basis == "at most"
+                                         ? fmt::format("at most {}", Short(*row.effect))
+                                         : Short(*row.effect)));
+    }
+    cells.push_back(table.KeepText(Short(row.relative_error)));
+    cells.push_back(table.KeepText(row.name));
+    cells.push_back(table.KeepText(row.format));
+    table.AddRow(cells);
+  };
+  report::Table table("sensitivity", std::move(columns));
+  for (const Sensitivity& row : comparison.sensitivity) {
+    add(row, table);
+  }
+  if (table.row_count() == 0) {
+    return report::MakeSection(
+        "Sensitivity to quantisation",
+        List{ListKind::kSentences, {{"", "no parameter is quantised on either side"}}});
+  }
+  return report::MakeSection("Sensitivity to quantisation",
+                             report::DataTable{std::move(table), {kShownDifferences}});
+}
+
+Section SensitiveLayersSection(const Comparison& comparison) {
+  Section section{"Sensitivity to quantisation, per layer", {}};
+  report::Bars bars;
+  const bool with_effect =
+      std::any_of(comparison.sensitivity_of_layers.begin(), comparison.sensitivity_of_layers.end(),
+                  [](const Sensitivity& layer) { return layer.effect.has_value(); });
+  bars.unit = with_effect ? "effect on output" : "relative error";
+  for (const Sensitivity& layer : comparison.sensitivity_of_layers) {
+    if (bars.items.size() < kLayerLines && (layer.effect || !with_effect)) {
+      bars.items.push_back({layer.name, with_effect ? *layer.effect : layer.relative_error});
+    }
+  }
+  if (bars.items.size() > 1) {
+    section.blocks.emplace_back(std::move(bars));
+  }
+  return section;
+}
+
 report::DisplayLimit NamesLimit(size_t all, std::string_view noun) {
   return {kNamesLimit,
           all > kNamesLimit ? fmt::format("and {}", Plural(all - kNamesLimit, noun)) : ""};
@@ -805,7 +864,69 @@ struct MapCell {
   size_t different = 0;
   std::string worst;
   size_t layer = 0;  // of the worst
+  std::set<std::string> formats;
+  std::set<std::string> causes;
 };
+
+// "bf16", or "fp8_e4m3 block 128x128 and bf16" of two sides.
+std::string FormatsText(const PairResult& pair) {
+  return pair.format_a == pair.format_b ? pair.format_a
+                                        : fmt::format("{} and {}", pair.format_a, pair.format_b);
+}
+
+std::string JoinedTexts(const std::set<std::string>& texts) {
+  return base::Join(std::vector<std::string>(texts.begin(), texts.end()), ", ");
+}
+
+std::string MapCellText(const MapCell& cell) {
+  std::string text = fmt::format("{} of {} different, most of all {}", cell.different,
+                                 base::Plural(cell.count, "parameter"), cell.worst);
+  if (!cell.formats.empty()) {
+    text += "; " + JoinedTexts(cell.formats);
+  }
+  if (!cell.causes.empty()) {
+    text += "; cause: " + JoinedTexts(cell.causes);
+  }
+  return text;
+}
+
+// Which formats the parameters have, and the causes that were found; where there is neither another
+// format nor a cause, nothing.
+void AddFormats(const Comparison& comparison, report::PageView& page) {
+  struct OfFormats {
+    size_t parameters = 0;
+    size_t different = 0;
+    std::set<std::string> causes;
+    std::string first;
+  };
+  std::map<std::pair<std::string, std::string>, OfFormats> formats;
+  bool has_cause = false;
+  for (const PairResult& pair : comparison.pairs) {
+    OfFormats& of = formats[{pair.format_a, pair.format_b}];
+    ++of.parameters;
+    of.different += pair.outcome > Outcome::kRounding ? 1 : 0;
+    of.first = of.first.empty() ? pair.name : of.first;
+    if (!pair.cause.empty()) {
+      of.causes.insert(pair.cause);
+      has_cause = true;
+    }
+  }
+  const bool are_same = std::all_of(formats.begin(), formats.end(), [](const auto& of) {
+    return of.first.first == of.first.second;
+  });
+  if (are_same && !has_cause) {
+    return;
+  }
+  report::Table table("formats",
+                      {"format_1", "format_2", "Parameters", "Different", "cause", "First"});
+  for (const auto& [sides, of] : formats) {
+    table.AddRow({table.KeepText(sides.first), table.KeepText(sides.second),
+                  Cell::Integer(static_cast<int64_t>(of.parameters)),
+                  Cell::Integer(static_cast<int64_t>(of.different)),
+                  table.KeepText(JoinedTexts(of.causes)), table.KeepText(of.first)});
+  }
+  page.Add("Formats and causes", "", report::DataTable{std::move(table)});
+}
 
 // Layers by kinds; the largest relative l2 of a cell stands for it.
 void AddMap(const Comparison& comparison, report::PageView& page) {
@@ -850,6 +971,13 @@ void AddMap(const Comparison& comparison, report::PageView& page) {
     }
     ++cell.count;
     cell.different += pair.outcome > Outcome::kRounding ? 1 : 0;
+    constexpr size_t kMostTexts = 4;
+    if (cell.formats.size() < kMostTexts && !pair.format_a.empty()) {
+      cell.formats.insert(FormatsText(pair));
+    }
+    if (cell.causes.size() < kMostTexts && !pair.cause.empty()) {
+      cell.causes.insert(pair.cause);
+    }
   }
   report::Map picture{{}, kinds, {}};
   for (size_t first = 0; first < layers.size(); first += share) {
@@ -858,9 +986,7 @@ void AddMap(const Comparison& comparison, report::PageView& page) {
                                          : fmt::format("{} .. {}", layers[first], layers[last]));
   }
   for (const auto& [where, cell] : map) {
-    picture.items.push_back({where.first, where.second, cell.value,
-                             fmt::format("{} of {} different, most of all {}", cell.different,
-                                         base::Plural(cell.count, "parameter"), cell.worst),
+    picture.items.push_back({where.first, where.second, cell.value, MapCellText(cell),
                              cell.count == 1 ? cell.worst : layers[cell.layer] + "."});
   }
   page.Add("Layers by kind",
@@ -882,12 +1008,16 @@ report::PageView MakePage(const Comparison& comparison) {
   }
   page.Add(std::string(kSameContent), "", SameContentOf(comparison));
   AddMap(comparison, page);
+  AddFormats(comparison, page);
   report::Table settings("settings", {"Setting", "Test", "Reference"});
   for (const SettingDifference& setting : comparison.settings) {
     settings.AddRow({settings.KeepText(setting.name), settings.KeepText(setting.text_a),
                      settings.KeepText(setting.text_b)});
   }
   page.Add("Settings of the optimizer that differ", "", report::DataTable{std::move(settings)});
+  if (comparison.with_sensitivity) {
+    page.Add("Sensitivity to quantisation", "", report::DataTable{SensitivityTable(comparison)});
+  }
   page.Add("Parameters", "", report::DataTable{DetailsTable(comparison)});
   return page;
 }
@@ -907,6 +1037,8 @@ report::Document MakeDocument(const Comparison& comparison) {
   } else {
     document.sections.push_back(LargestSection(largest));
     document.sections.push_back(LayersSection(comparison));
+    document.sections.push_back(SensitivitySection(comparison));
+    document.sections.push_back(SensitiveLayersSection(comparison));
   }
   document.sections.push_back(BrokenSection(comparison));
   document.sections.push_back(SettingsSection(comparison));

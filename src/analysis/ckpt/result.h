@@ -49,6 +49,9 @@ struct Options {
   Tolerance tolerance;
   // Figures as the Python tool's float32 arithmetic gives them, see PairSettings.
   bool float32_figures = false;
+  // Rank parameters by what their quantisation costs; with a dump, by the effect on outputs.
+  bool sensitivity = false;
+  std::filesystem::path activations;
   size_t threads = 0;  // 0: all cores
   bool quiet = false;  // no progress
 };
@@ -168,6 +171,23 @@ struct SameContent {
   bool transposed = false;  // one of them is the transposed other
 };
 
+// What quantisation did to a parameter, or to all of a layer.
+struct Sensitivity {
+  std::string name;
+  std::string layer;
+  std::string format;
+  double error_square = 0;  // sums of squares of the error and of the weights
+  double weight_square = 0;
+  double relative_error = 0;     // the root of their quotient
+  double share = 0;              // of the errors of all parameters, as sums of squares
+  std::optional<double> effect;  // the error of the output, relative to the output
+  double effect_error = 0;       // the sums of squares that it is the root of
+  double effect_output = 0;
+  std::string basis;          // of the effect: "recorded" or "at most"
+  std::string why_no_effect;  // where there is none although activations were given
+  uint64_t tokens = 0;        // that were multiplied
+};
+
 struct Comparison {
   SideFacts a;
   SideFacts b;
@@ -179,6 +199,10 @@ struct Comparison {
   std::vector<SettingDifference> settings;
   std::vector<SameContent> same_content;  // of parameters without partner, or that differ from it
   bool wrote_mapping = false;             // a draft made of them
+  bool with_sensitivity = false;
+  std::filesystem::path activations;
+  std::vector<Sensitivity> sensitivity;  // of parameters, the most sensitive one first
+  std::vector<Sensitivity> sensitivity_of_layers;
   std::vector<std::string> warnings;
   uint64_t bytes = 0;  // of both sides' compared elements
   bool with_means = false;

@@ -71,6 +71,11 @@ Result<Contents> InspectFolder(const Options& options) {
     MSP_ASSIGN_OR_RETURN(std::vector<std::string> names, base::ListFolder(options.path));
     std::erase_if(names, [](const std::string& name) { return !HasTensorFileName(name); });
     if (!names.empty()) {
+      if (!options.offsets) {
+        if (std::optional<Contents> quantised = InspectQuantisedFolder(options)) {
+          return *std::move(quantised);
+        }
+      }
       return InspectTensorFolder(options, names);
     }
     MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> tables, UnstableCallsFilesIn(options.path));

@@ -17,6 +17,7 @@
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/dump/dump_file.h"
 #include "src/io/coded/coded_tensor.h"
 #include "src/io/contents.h"
@@ -56,23 +57,37 @@ namespace {
 namespace fs = std::filesystem;
 using report::Cell;
 
-// Statistics of the numbers that codes stand for, where there are codes.
-kernels::TensorStats StatisticsOfNamed(const TensorFile& file, const NamedTensor& tensor,
-                                       std::vector<std::byte>& scratch) {
-  if (tensor.coded == nullptr) {
-    return inspect::StatisticsOf(file, tensor.view, scratch);
-  }
-  const auto count = static_cast<size_t>(ElementCount(tensor.coded->shape()));
+// Statistics of the numbers that codes stand for, of a run of elements.
+kernels::TensorStats StatisticsOfCodes(const io::CodedTensor& coded, int64_t begin,
+                                       int64_t elements) {
+  const auto count = static_cast<size_t>(elements);
   std::vector<float> values(std::min(count, tensor::kSumBlockElements));
   kernels::StatsPartial total;
   for (size_t first = 0; first < count; first += values.size()) {
     const size_t size = std::min(values.size(), count - first);
-    tensor.coded->Decode(static_cast<int64_t>(first), size, DType::kFloat32, values.data(),
-                         nullptr);
+    coded.Decode(begin + static_cast<int64_t>(first), size, DType::kFloat32, values.data(),
+                 nullptr);
     kernels::MergeStats(total, kernels::StatsOfBlock(DType::kFloat32,
                                                      std::as_bytes(std::span(values).first(size))));
   }
   return kernels::FinishStats(total);
+}
+
+kernels::TensorStats StatisticsOfNamed(const TensorFile& file, const NamedTensor& tensor,
+                                       std::vector<std::byte>& scratch) {
+  return tensor.coded == nullptr
+             ? inspect::StatisticsOf(file, tensor.view, scratch)
+             : StatisticsOfCodes(*tensor.coded, 0, ElementCount(tensor.coded->shape()));
+}
+
+std::string ScaleText(const io::CodedTensor& coded) {
+  const std::optional<io::CodedTensor::ScaleRange> range = coded.Scales();
+  if (!range) {
+    return "";
+  }
+  return range->least == range->most
+             ? fmt::format("scale {:.4g}", range->least)
+             : fmt::format("scales {:.4g} to {:.4g}", range->least, range->most);
 }
 
 struct TensorRow {
@@ -300,6 +315,9 @@ Result<Contents> InspectTensorFile(const Options& options) {
       const TensorView& view = work[item].tensor->view;
       TensorRow& row = rows[work[item].row];
       row.stats = StatisticsOfNamed(file, *work[item].tensor, scratch[worker]);
+      if (work[item].tensor->coded != nullptr) {
+        row.note = ScaleText(*work[item].tensor->coded);
+      }
       RefuseShrunk(view, row);
       progress.Add(1, view.size_bytes());
     });
@@ -443,6 +461,103 @@ Result<Contents> InspectTensorFolder(const Options& options,
     result.warnings.push_back(
         fmt::format("{} could not be read; the first: {}", Counted(bad_files, "file"), first_bad));
   }
+  return result;
+}
+
+std::optional<Contents> InspectQuantisedFolder(const Options& options) {
+  Result<checkpoint::Checkpoint> opened = checkpoint::OpenCheckpoint(options.path, {});
+  if (!opened.ok() || opened->kind != checkpoint::Kind::kHuggingFace) {
+    return std::nullopt;
+  }
+  const auto coded_of = [](const checkpoint::Parameter& parameter) {
+    return parameter.pieces.empty() ? nullptr : parameter.pieces.front().coded;
+  };
+  const std::vector<checkpoint::Parameter>& parameters = opened->parameters;
+  if (std::none_of(parameters.begin(), parameters.end(),
+                   [&](const auto& parameter) { return coded_of(parameter) != nullptr; })) {
+    return std::nullopt;
+  }
+  Contents result;
+  result.warnings = opened->warnings;
+  RowFilter filter(options, result);
+  std::vector<TensorRow> rows;
+  std::vector<const checkpoint::Parameter*> chosen;
+  std::map<std::string, std::pair<uint64_t, uint64_t>> formats;  // parameters, elements
+  uint64_t bad = 0;
+  for (const checkpoint::Parameter& parameter : parameters) {
+    const std::string format =
+        parameter.status.ok() ? checkpoint::FormatOf(parameter) : std::string();
+    if (parameter.status.ok()) {
+      ++formats[format].first;
+      formats[format].second += static_cast<uint64_t>(parameter.element_count());
+    } else {
+      ++bad;
+    }
+    if (!filter.Matches(parameter.name) || !filter.TakePlace()) {
+      continue;
+    }
+    TensorRow& row = rows.emplace_back();
+    row.name = parameter.name;
+    row.shape = ShapeText(parameter.shape);
+    row.type = format;
+    row.note = base::Join(parameter.notes, "; ");
+    chosen.push_back(&parameter);
+    if (!parameter.status.ok()) {
+      MarkUnreadable(parameter.status, row);
+      continue;
+    }
+    const auto coded = coded_of(parameter);
+    row.bytes = coded != nullptr
+                    ? coded->stored_bytes()
+                    : static_cast<uint64_t>(parameter.element_count()) * DTypeSize(parameter.dtype);
+  }
+  if (options.statistics) {
+    base::ThreadPool pool(options.threads);
+    base::Progress progress("reading", rows.size(), "parameters", options.quiet);
+    std::vector<std::vector<std::byte>> scratch(pool.thread_count());
+    pool.ParallelFor(rows.size(), [&](size_t item, size_t worker) {
+      const checkpoint::Parameter& parameter = *chosen[item];
+      TensorRow& row = rows[item];
+      if (parameter.status.ok() && parameter.pieces.size() == 1) {
+        const checkpoint::Piece& piece = parameter.pieces.front();
+        if (piece.coded != nullptr) {
+          // Moved rows and columns have the statistics of the whole; a part is a run, or has none.
+          const int64_t count = parameter.element_count();
+          if (count == ElementCount(piece.coded->shape())) {
+            row.stats = StatisticsOfCodes(*piece.coded, 0, count);
+          } else if (piece.view.is_plain()) {
+            row.stats = StatisticsOfCodes(*piece.coded, piece.coded_first, count);
+          }
+          const std::string scales = ScaleText(*piece.coded);
+          row.note += row.note.empty() || scales.empty() ? scales : "; " + scales;
+        } else if (piece.file != checkpoint::kNoFile) {
+          row.stats = inspect::StatisticsOf(opened->files[piece.file], piece.view, scratch[worker]);
+          RefuseShrunk(piece.view, row);
+        }
+      }
+      progress.Add();
+    });
+  }
+  result.table = MakeTable("contents", options);
+  result.table.Reserve(rows.size());
+  for (const TensorRow& row : rows) {
+    AddRow(row, options, result.table);
+  }
+  result.nothing_readable = AllUnreadable(rows);
+  result.summary.push_back(
+      fmt::format("{}: a quantised model, {}; --offsets shows the tensors that it is stored in",
+                  options.path.string(), base::FormatBytes(opened->file_bytes())));
+  std::string counts = Counted(parameters.size(), "parameter");
+  if (bad > 0) {
+    counts += fmt::format(", {} of them unreadable", base::FormatCount(bad));
+  }
+  std::string_view separator = ": ";
+  for (const auto& [format, count] : formats) {
+    counts += fmt::format("{}{} x {} ({})", separator, base::FormatCount(count.first), format,
+                          Counted(count.second, "element"));
+    separator = "; ";
+  }
+  result.summary.push_back(std::move(counts));
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ Result<Contents> InspectTensorFile(const Options& options);
 // A folder of tensor files (dump_tensor_data): one row per tensor, named after its file. `names`
 // are the files in it. A file that cannot be read is a marked row.
 Result<Contents> InspectTensorFolder(const Options& options, const std::vector<std::string>& names);
+
+// A folder of a quantised Hugging Face model, one row for each parameter: its format, its values
+// and the range of its scales, instead of the tensors that codes and scales are stored in. nullopt
+// for other folders.
+std::optional<Contents> InspectQuantisedFolder(const Options& options);
 
 // True for the file names that InspectTensorFolder reads.
 bool HasTensorFileName(const std::filesystem::path& name);

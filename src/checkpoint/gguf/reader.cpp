@@ -1,9 +1,12 @@
 // Parameters of GGUF files under the names and in the layout of Hugging Face's models. The
 // converter renames them, stacks the experts of a layer, and for models of LLaMA's kind puts the
 // rows of queries and keys in another order, pairs of a rotation side by side; taken back by moving
-// views.
+// views. To the norms of Gemma it adds one, which is taken off where they are compared.
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +21,8 @@
 #include "src/base/strings.h"
 #include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/common/state_dict.h"
+#include "src/io/coded/coded_tensor.h"
+#include "src/io/contents.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -70,6 +75,36 @@ constexpr NamePair kExpertNames[] = {{"ffn_gate_exps.", "gate_proj."},
 constexpr std::string_view kReordered[] = {"llama",   "deci",      "granite", "granitemoe",
                                            "minicpm", "internlm2", "xverse",  "baichuan",
                                            "arcee",   "smollm3",   "olmo",    "deepseek"};
+
+// Architectures whose converter adds one to the weights of norms.
+constexpr std::string_view kNormsOfOneMore[] = {"gemma", "gemma2", "gemma3"};
+// Architectures that have norms both in front of attention and MLP and after them.
+constexpr std::string_view kFourNorms[] = {"gemma2", "gemma3", "gemma3n"};
+
+// Float32 numbers to which one was added: what is left when it is taken off, and how far the sum
+// was rounded.
+class LessOne final : public io::CodedTensor {
+ public:
+  LessOne(Shape shape, std::span<const std::byte> stored)
+      : CodedTensor(std::move(shape), "f32"), stored_(stored) {}
+
+  void DecodeFrom(const ReadCodes* /*read*/, int64_t first, size_t count, DType /*partner*/,
+                  float* values, float* bounds) const override {
+    for (size_t i = 0; i < count; ++i) {
+      const auto place = (static_cast<size_t>(first) + i) * sizeof(float);
+      const auto sum = std::bit_cast<float>(io::LoadLittle<uint32_t>(stored_.data() + place));
+      values[i] = sum - 1;
+      if (bounds != nullptr) {
+        const int exponent = sum == 0 || !std::isfinite(sum) ? -126 : std::ilogb(sum);
+        bounds[i] = std::ldexp(1.F, exponent - 24) + std::fabs(values[i]) * 0x1p-24F;
+      }
+    }
+  }
+  uint64_t stored_bytes() const override { return stored_.size(); }
+
+ private:
+  std::span<const std::byte> stored_;
+};
 
 // Numbers of the metadata, "llama.attention.head_count".
 class Metadata {
@@ -138,11 +173,16 @@ class Namer {
  public:
   Namer(const ModelFacts& facts, Checkpoint& checkpoint) : facts_(facts), checkpoint_(checkpoint) {
     reorders_ = base::IsOneOf(facts.architecture, kReordered);
+    norms_are_one_more_ = base::IsOneOf(facts.architecture, kNormsOfOneMore);
+    has_four_norms_ = base::IsOneOf(facts.architecture, kFourNorms);
   }
 
   void Add(Parameter parameter) {
     constexpr std::string_view kLayer = "blk.";
     const std::string stored = parameter.name;
+    if (norms_are_one_more_ && stored.ends_with("norm.weight")) {
+      TakeOneOff(parameter);
+    }
     if (!stored.starts_with(kLayer)) {
       for (const NamePair& name : kModelNames) {
         if (stored.starts_with(name.gguf)) {
@@ -164,8 +204,11 @@ class Namer {
     }
     for (const NamePair& name : kLayerNames) {
       if (rest.starts_with(name.gguf)) {
+        const bool is_in_front = has_four_norms_ && name.gguf == "ffn_norm.";
         parameter.name =
-            layer + "." + std::string(name.hugging_face) + rest.substr(name.gguf.size());
+            layer + "." +
+            std::string(is_in_front ? "pre_feedforward_layernorm." : name.hugging_face) +
+            rest.substr(name.gguf.size());
         break;
       }
     }
@@ -187,6 +230,21 @@ class Namer {
   }
 
  private:
+  // The converter writes these norms in float32; other dtypes are left as they are.
+  static void TakeOneOff(Parameter& parameter) {
+    if (!parameter.status.ok() || parameter.pieces.size() != 1 ||
+        parameter.pieces.front().coded != nullptr || parameter.dtype != DType::kFloat32 ||
+        !parameter.pieces.front().view.is_plain()) {
+      return;
+    }
+    const std::vector<std::string> notes = parameter.notes;
+    parameter = MakeParameter(
+        parameter.name,
+        std::make_shared<LessOne>(parameter.shape, parameter.pieces.front().view.bytes()));
+    parameter.notes = notes;
+    parameter.notes.emplace_back("the converter added 1, which was taken off");
+  }
+
   void AddExperts(const Parameter& stacked, const std::string& layer, const NamePair& name,
                   const std::string& rest) {
     constexpr int64_t kMostExperts = 4096;
@@ -207,6 +265,8 @@ class Namer {
   const ModelFacts& facts_;
   Checkpoint& checkpoint_;
   bool reorders_ = false;
+  bool norms_are_one_more_ = false;
+  bool has_four_norms_ = false;
 };
 
 }  // namespace

@@ -42,6 +42,16 @@ class WriterCase(harness.FrameworkCase):
         said = {row["format_2"] for row in table["parameters"] if models.is_linear(row["name"])}
         self.assertEqual(said, {form})
 
+    def assert_calibrated(self, base, child, form):
+        """Clean, or differing for nothing but calibration; linear weights in this format."""
+        _, output, table = compare.compare(harness.MSPROBE, base, child)
+        self.assertIsNotNone(table, output)
+        wrong = {row["name"]: (row["outcome"], row["cause"], row["notes"]) for row in table["parameters"]
+                 if row["outcome"] not in ("identical", "equal", "rounding") and row["cause"] != "calibrated"}
+        self.assertEqual((wrong, table["only_in_1"], table["only_in_2"]), ({}, [], []))
+        said = {row["format_2"] for row in table["parameters"] if models.is_linear(row["name"])}
+        self.assertEqual(said, {form})
+
     def assert_names(self, base, child, expected):
         _, output, table = compare.compare(harness.MSPROBE, base, child)
         self.assertIsNotNone(table, output)

@@ -107,9 +107,10 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
 def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None = None, optimizer: bool = False,
                  allow_missing_ranks: bool = False, mapping: PathLike | None = None, suggest_mapping: PathLike | None = None,
                  vocab_size: int | None = None, num_attention_heads: int | None = None, num_query_groups: int | None = None,
-                 rtol: float | None = None, atol: float | None = None, also: PathLike | None = None, compat: bool = False,
-                 format: str | Sequence[str] | None = None, unmatched: PathLike | None = None, strict_json: bool = False,
-                 force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
+                 rtol: float | None = None, atol: float | None = None, also: PathLike | None = None, sensitivity: bool = False,
+                 activations: str | None = None, compat: bool = False, format: str | Sequence[str] | None = None,
+                 unmatched: PathLike | None = None, strict_json: bool = False, force: bool = False,
+                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
                  share: str | None = None, wait: float | None = None, lang: str | None = None) -> Result:
     """Compare two checkpoints and name the parameters that differ.
 
@@ -130,6 +131,8 @@ def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
     atol: See --rtol (default: 0).
     also: Another checkpoint that a side may hold by mistake, such as the step before: looked at for causes, beside the steps in the same
         folder.
+    sensitivity: Rank quantised parameters and layers by the error of their weights, or with --activations by what it does to their outputs.
+    activations: A dump with inputs of modules for --sensitivity: tensors give the effect, statistics a bound of it.
     compat: Merge Megatron shards exactly as the Python tool does, including its bugs.
     format: Also write all metrics, as NAME_details.FORMAT beside the result; comma-separated list: json, xlsx, csv or html.
     unmatched: Also write the unmatched names, with reasons, to this JSON file.
