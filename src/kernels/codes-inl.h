@@ -68,29 +68,30 @@ HWY_INLINE void NibblesWith(const std::byte* bytes, size_t count, const TableOf1
 }
 
 // One vector of the tables, scaled.
-HWY_INLINE void ScaleNibbles(const NibbleRule& rule, size_t first, Floats& number, Floats& bound) {
+HWY_INLINE void ScaleNibbles(const NibbleRule& rule, const NibbleScale& scale, size_t first,
+                             Floats& number, Floats& bound) {
   constexpr FloatTag d;
-  number = hn::Sub(hn::Load(d, rule.numbers + first), hn::Set(d, rule.zero));
+  number = hn::Sub(hn::Load(d, rule.numbers + first), hn::Set(d, scale.zero));
   const Floats magnitude = hn::Abs(number);
   const Floats more =
       hn::Min(hn::Mul(hn::Add(magnitude, hn::Set(d, rule.added)), hn::Set(d, rule.relative)),
               hn::Set(d, rule.most_steps));
-  bound = hn::Add(hn::Mul(hn::Set(d, rule.reach), hn::Add(hn::Load(d, rule.steps + first), more)),
-                  hn::Mul(magnitude, hn::Set(d, rule.error)));
-  number = hn::Mul(number, hn::Set(d, rule.scale));
+  bound = hn::Add(hn::Mul(hn::Set(d, scale.reach), hn::Add(hn::Load(d, rule.steps + first), more)),
+                  hn::Mul(magnitude, hn::Set(d, scale.error)));
+  number = hn::Mul(number, hn::Set(d, scale.scale));
 }
 
 template <bool kLowFirst>
-void NibblesTo(const std::byte* bytes, size_t count, const NibbleRule& rule, float* values,
-               float* bounds) {
+void NibblesTo(const std::byte* bytes, size_t count, const NibbleRule& rule,
+               const NibbleScale& scale, float* values, float* bounds) {
   TableOf16 number_of;
   TableOf16 bound_of;
-  ScaleNibbles(rule, 0, number_of.low, bound_of.low);
+  ScaleNibbles(rule, scale, 0, number_of.low, bound_of.low);
   if constexpr (kFloats == 16) {
     number_of.high = number_of.low;
     bound_of.high = bound_of.low;
   } else {
-    ScaleNibbles(rule, 8, number_of.high, bound_of.high);
+    ScaleNibbles(rule, scale, 8, number_of.high, bound_of.high);
   }
   if (bounds == nullptr) {
     NibblesWith<kLowFirst, false>(bytes, count, number_of, bound_of, values, bounds);
@@ -100,81 +101,88 @@ void NibblesTo(const std::byte* bytes, size_t count, const NibbleRule& rule, flo
 }
 
 void Nibbles(const std::byte* bytes, size_t count, NibbleOrder order, const NibbleRule& rule,
-             float* values, float* bounds) {
+             const NibbleScale& scale, float* values, float* bounds) {
   if (order == NibbleOrder::kLowFirst) {
-    NibblesTo<true>(bytes, count, rule, values, bounds);
+    NibblesTo<true>(bytes, count, rule, scale, values, bounds);
   } else {
-    NibblesTo<false>(bytes, count, rule, values, bounds);
+    NibblesTo<false>(bytes, count, rule, scale, values, bounds);
   }
 }
 #else
 void Nibbles(const std::byte* bytes, size_t count, NibbleOrder order, const NibbleRule& rule,
-             float* values, float* bounds) {
-  NibbleSteps(bytes, count, order, rule, values, bounds);
+             const NibbleScale& scale, float* values, float* bounds) {
+  NibbleSteps(bytes, count, order, rule, scale, values, bounds);
 }
 #endif
 
-// An 8-bit float with its exponent moved to that of float32. Codes without an exponent are made
-// with one and corrected: subnormal numbers would cost the processor a hundred cycles each.
+// Whether all codes are finite numbers.
 template <class Format>
-void Float8To(const std::byte* codes, size_t count, const ByteRule& rule, float* values_out,
-              float* bounds_out) {
+HWY_INLINE bool AreNumbers(const std::byte* codes, size_t count) {
+  constexpr hn::Full128<uint8_t> d8;
+  auto largest = hn::Zero(d8);
+  for (size_t i = 0; i < count; i += hn::Lanes(d8)) {
+    largest = hn::Max(hn::And(LoadBytes(d8, codes + i), hn::Set(d8, 0x7F)), largest);
+  }
+  return hn::AllFalse(d8, hn::Gt(largest, hn::Set(d8, static_cast<uint8_t>(Format::kLargest))));
+}
+
+// An 8-bit float by way of the float16 of the same fraction, which processors widen themselves.
+template <class Format, bool kBounds>
+HWY_INLINE void Float8Run(const std::byte* codes, size_t count, const Float8Bounds& bounds_of,
+                          float scale, float* values_out, float* bounds_out) {
   constexpr FloatTag d;
   const hn::RebindToUnsigned<FloatTag> du;
-  const hn::RebindToSigned<FloatTag> di;
-  const hn::Rebind<uint8_t, FloatTag> d8;
-  const Floats scale = hn::Set(d, rule.scale);
-  const Floats size = hn::Set(d, rule.size);
-  const Floats least = hn::Set(d, Format::kSmallestNormal);
-  const Floats inner = hn::Set(d, rule.inner_steps);
-  const Floats end = hn::Set(d, rule.end_steps);
-  const Floats relative = hn::Set(d, rule.relative);
+  const hn::Rebind<int8_t, FloatTag> d8;
+  const hn::Rebind<int16_t, FloatTag> d16;
+  const Floats scaled = hn::Set(d, scale * Format::kUnit);
+  const Floats least = hn::Set(d, Format::kSmallestNormal / Format::kUnit);
+  const Floats largest = hn::Set(d, Format::kLargestNumber / Format::kUnit);
+  const Floats inner = hn::Set(d, bounds_of.inner * Format::kUnit);
+  const Floats end = hn::Set(d, bounds_of.end * Format::kUnit);
+  const Floats relative = hn::Set(d, bounds_of.relative * Format::kUnit);
   for (size_t i = 0; i < count; i += kFloats) {
-    const auto code = hn::PromoteTo(du, LoadBytes(d8, codes + i));
-    const auto magnitude = hn::And(code, hn::Set(du, 0x7F));
-    const auto ordered = hn::BitCast(di, magnitude);
-    const Floats raised = hn::BitCast(
-        d, hn::Add(hn::ShiftLeft<23 - Format::kFraction>(magnitude), hn::Set(du, Format::kRaised)));
-    const auto has_no_exponent =
-        hn::RebindMask(d, hn::Lt(ordered, hn::Set(di, 1 << Format::kFraction)));
-    Floats number =
-        hn::IfThenElse(has_no_exponent, hn::Add(raised, hn::Sub(raised, least)), raised);
-    const auto special =
-        hn::RebindMask(d, hn::Gt(ordered, hn::Set(di, static_cast<int32_t>(Format::kLargest))));
-    if constexpr (Format::kHasInfinity) {
-      const auto infinity =
-          hn::Eq(ordered, hn::Set(di, static_cast<int32_t>(Format::kLargest) + 1));
-      number = hn::IfThenElse(special, hn::NaN(d), number);
-      number = hn::IfThenElse(hn::RebindMask(d, infinity), hn::Inf(d), number);
-    } else {
-      number = hn::IfThenElse(special, hn::NaN(d), number);
-    }
-    const auto sign = hn::ShiftLeft<24>(hn::And(code, hn::Set(du, 0x80)));
-    const Floats value = hn::BitCast(d, hn::Or(hn::BitCast(du, number), sign));
-    hn::StoreU(hn::Mul(value, scale), d, values_out + i);
-    if (bounds_out != nullptr) {
+    // The sign is in both of the upper bits after the shift of E4M3, and belongs to the first.
+    const auto halves =
+        hn::And(hn::ShiftLeft<Format::kShift>(hn::PromoteTo(d16, LoadBytes(d8, codes + i))),
+                hn::Set(d16, static_cast<int16_t>(Format::kShift == 7 ? 0xBFFF : 0xFFFF)));
+    const Floats number = WidenedHalves(halves);
+    hn::StoreU(hn::Mul(number, scaled), d, values_out + i);
+    if constexpr (kBounds) {
+      const Floats magnitude = hn::Abs(number);
       const Floats power =
-          hn::BitCast(d, hn::And(hn::BitCast(du, raised), hn::Set(du, 0x7F800000)));
-      const Floats gap = hn::Mul(hn::Max(power, least), hn::Set(d, Format::kGap));
-      const auto is_end =
-          hn::RebindMask(d, hn::Eq(ordered, hn::Set(di, static_cast<int32_t>(Format::kLargest))));
-      const Floats steps = hn::IfThenElse(is_end, end, inner);
-      const Floats bound = hn::Add(hn::Mul(gap, steps), hn::Mul(number, relative));
-      hn::StoreU(hn::Mul(hn::IfThenZeroElse(special, bound), size), d, bounds_out + i);
+          hn::Max(hn::BitCast(d, hn::And(hn::BitCast(du, number), hn::Set(du, 0x7F800000))), least);
+      const Floats steps = hn::IfThenElse(hn::Eq(magnitude, largest), end, inner);
+      hn::StoreU(hn::Add(hn::Mul(power, steps), hn::Mul(magnitude, relative)), d, bounds_out + i);
     }
   }
 }
 
-void Int8To(const std::byte* codes, size_t count, const ByteRule& rule, float* values_out,
-            float* bounds_out) {
+template <class Format>
+bool Float8To(const std::byte* codes, size_t count, const ByteRule& rule, float scale,
+              float* values, float* bounds) {
+  constexpr float kMostScale = std::numeric_limits<float>::max() / 0x1p16F;
+  if (!AreNumbers<Format>(codes, count) || !(std::fabs(scale) <= kMostScale)) {
+    return false;
+  }
+  const Float8Bounds bounds_of = BoundsOf<Format>(rule, scale);
+  if (bounds == nullptr) {
+    Float8Run<Format, false>(codes, count, bounds_of, scale, values, bounds);
+  } else {
+    Float8Run<Format, true>(codes, count, bounds_of, scale, values, bounds);
+  }
+  return true;
+}
+
+void Int8To(const std::byte* codes, size_t count, const ByteRule& rule, float scale,
+            float* values_out, float* bounds_out) {
   constexpr FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
   const hn::Rebind<int8_t, FloatTag> d8;
-  const Floats scale = hn::Set(d, rule.scale);
-  const Floats size = hn::Set(d, rule.size);
+  const Floats factor = hn::Set(d, scale);
+  const Floats size = hn::Abs(factor);
   for (size_t i = 0; i < count; i += kFloats) {
     const Floats number = hn::ConvertTo(d, hn::PromoteTo(di, LoadBytes(d8, codes + i)));
-    hn::StoreU(hn::Mul(number, scale), d, values_out + i);
+    hn::StoreU(hn::Mul(number, factor), d, values_out + i);
     if (bounds_out != nullptr) {
       const Floats magnitude = hn::Abs(number);
       const Floats steps = hn::IfThenElse(hn::Ge(magnitude, hn::Set(d, 127)),
@@ -186,16 +194,18 @@ void Int8To(const std::byte* codes, size_t count, const ByteRule& rule, float* v
   }
 }
 
-void Bytes(ByteCode code, const std::byte* codes, size_t count, const ByteRule& rule, float* values,
-           float* bounds) {
+bool Bytes(ByteCode code, const std::byte* codes, size_t count, const ByteRule& rule, float scale,
+           float* values, float* bounds) {
   switch (code) {
     case ByteCode::kFloat8E4M3:
-      return Float8To<E4M3Bits>(codes, count, rule, values, bounds);
+      return Float8To<E4M3Bits>(codes, count, rule, scale, values, bounds);
     case ByteCode::kFloat8E5M2:
-      return Float8To<E5M2Bits>(codes, count, rule, values, bounds);
+      return Float8To<E5M2Bits>(codes, count, rule, scale, values, bounds);
     case ByteCode::kInt8:
-      return Int8To(codes, count, rule, values, bounds);
+      Int8To(codes, count, rule, scale, values, bounds);
+      break;
   }
+  return true;
 }
 
 void WidenBFloat16(const std::byte* data, size_t count, float* out) {
@@ -208,18 +218,14 @@ void WidenBFloat16(const std::byte* data, size_t count, float* out) {
 // The largest errors change rarely once a few hundred elements were seen: a vector whose errors
 // stay below them, which needs no division to know, is left at that. See BoundedLimits.
 struct BoundedState {
-  Doubles dot[kCompareSums];
-  Doubles npu_square_sum[kCompareSums];
-  Doubles bench_square_sum[kCompareSums];
-  Doubles difference_square_sum[kCompareSums];
+  hn::Vec<hn::RebindToUnsigned<FloatTag>> equal;
+  hn::Vec<hn::RebindToUnsigned<FloatTag>> within;
   Doubles npu_sum[kCompareSums];
   Doubles bench_sum[kCompareSums];
-  hn::Vec<hn::RebindToUnsigned<FloatTag>> different;
-  hn::Vec<hn::RebindToUnsigned<FloatTag>> beyond;
   Floats absolute_limit;
   Floats relative_limit;
   Floats zero_divisor;
-  Floats smallest;
+  bool zeros_agree;
 };
 
 HWY_INLINE void SetLimits(const CompareLanes& lanes, const RelativeRule& rule,
@@ -229,94 +235,141 @@ HWY_INLINE void SetLimits(const CompareLanes& lanes, const RelativeRule& rule,
   state.absolute_limit = hn::Set(d, limits.absolute);
   state.relative_limit = hn::Set(d, limits.relative);
   state.zero_divisor = hn::Set(d, limits.zero_divisor);
-  state.smallest = hn::Set(d, limits.smallest);
+  state.zeros_agree = limits.zeros_agree;
 }
 
-template <bool kSums, size_t v>
-HWY_INLINE void BoundedVector(const float* npu_group, const float* bench_group,
-                              const float* bound_group, const RelativeRule& rule,
-                              BoundedLanes& lanes, BoundedState& state) {
+// LargestErrorsStep of each element.
+HWY_NOINLINE void LargestErrorsOf(Floats npu, Floats bench, const RelativeRule& rule,
+                                  CompareLanes& lanes) {
   constexpr FloatTag d;
   constexpr DoubleTag dd;
-  constexpr HalfFloatTag dh;
-  const Floats npu = hn::LoadU(d, npu_group + v * kFloats);
-  const Floats bench = hn::LoadU(d, bench_group + v * kFloats);
+  const hn::RebindToSigned<FloatTag> di;
+  const Doubles absolute = hn::Max(hn::Abs(hn::Sub(LowerDoubles(npu), LowerDoubles(bench))),
+                                   hn::Abs(hn::Sub(UpperDoubles(npu), UpperDoubles(bench))));
+  lanes.max_abs_error = std::max(lanes.max_abs_error, hn::GetLane(hn::MaxOfLanes(dd, absolute)));
+  const auto zero = hn::Eq(bench, hn::Zero(d));
+  const Floats shifted = hn::Add(npu, hn::Set(d, static_cast<float>(rule.npu_epsilon)));
+  const Floats divisor =
+      hn::IfThenElse(zero, hn::Set(d, static_cast<float>(rule.bench_epsilon)), bench);
+  const Floats relative =
+      hn::Abs(hn::Div(hn::Sub(hn::IfThenElse(zero, shifted, npu), divisor), divisor));
+  const auto is_nan = hn::IsNaN(relative);
+  lanes.relative_error_nan = lanes.relative_error_nan || !hn::AllFalse(d, is_nan);
+  // Without signs, bits order as the values do.
+  const auto bits = hn::BitCast(di, hn::IfThenZeroElse(is_nan, relative));
+  const double largest = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, bits)));
+  lanes.max_relative_error = std::max(lanes.max_relative_error, largest);
+}
+
+// The sums of kBoundedSumElements: vector v of sixteen elements in its own accumulators.
+constexpr size_t kBoundedVectors = kBoundedLanes / kFloats;
+static_assert(kBoundedLanes == kGroupElements && kBoundedSumElements % kGroupElements == 0);
+struct BoundedSums {
+  Floats dot[kBoundedVectors];
+  Floats npu_squares[kBoundedVectors];
+  Floats bench_squares[kBoundedVectors];
+  Floats difference_squares[kBoundedVectors];
+};
+
+template <class Npu, class Bench, bool kSums, size_t v>
+HWY_INLINE void BoundedVector(const std::byte* npu_group, const std::byte* bench_group,
+                              const float* bound_group, const RelativeRule& rule,
+                              BoundedLanes& lanes, BoundedState& state, BoundedSums& sums) {
+  constexpr FloatTag d;
+  const Floats npu = Npu::Load(npu_group + v * kFloats * Npu::kBytes);
+  const Floats bench = Bench::Load(bench_group + v * kFloats * Bench::kBytes);
   const Floats bound = hn::LoadU(d, bound_group + v * kFloats);
   const Floats apart = hn::Abs(hn::Sub(npu, bench));
-  state.different = CountIn(state.different, hn::Ne(npu, bench));
-  state.beyond = CountIn(state.beyond, hn::Not(hn::Le(apart, bound)));
-  const Floats divisor =
-      hn::IfThenElse(hn::Eq(bench, hn::Zero(d)), state.zero_divisor, hn::Abs(bench));
-  const Floats least = hn::Max(hn::Mul(state.relative_limit, divisor), state.smallest);
-  const auto reached = hn::Or(hn::Ge(apart, least), hn::Ge(apart, state.absolute_limit));
+  state.equal = CountIn(state.equal, hn::Eq(npu, bench));
+  state.within = CountIn(state.within, hn::Le(apart, bound));
+  const auto is_zero = hn::Eq(bench, hn::Zero(d));
+  const Floats divisor = hn::IfThenElse(is_zero, state.zero_divisor, hn::Abs(bench));
+  const Floats limit = hn::Min(state.absolute_limit, hn::Mul(state.relative_limit, divisor));
+  auto reached = hn::Gt(apart, limit);
+  if (HWY_UNLIKELY(!state.zeros_agree)) {
+    reached = hn::Or(reached, is_zero);
+  }
   if (HWY_UNLIKELY(!hn::AllFalse(d, reached))) {
-    for (size_t i = 0; i < kFloats; ++i) {
-      LargestErrorsStep(npu_group[v * kFloats + i], bench_group[v * kFloats + i], rule, lanes);
-    }
+    LargestErrorsOf(npu, bench, rule, lanes);
     SetLimits(lanes, rule, state);
   }
-  const auto sums = [&](size_t half, size_t k) HWY_ATTR {
-    const size_t at = v * kFloats + half * (kFloats / 2);
-    const Doubles n = hn::PromoteTo(dd, hn::LoadU(dh, npu_group + at));
-    const Doubles b = hn::PromoteTo(dd, hn::LoadU(dh, bench_group + at));
-    const Doubles difference = hn::Sub(n, b);
-    state.dot[k] = AddProduct<true>(n, b, state.dot[k]);
-    state.npu_square_sum[k] = AddProduct<true>(n, n, state.npu_square_sum[k]);
-    state.bench_square_sum[k] = AddProduct<true>(b, b, state.bench_square_sum[k]);
-    state.difference_square_sum[k] =
-        AddProduct<false>(difference, difference, state.difference_square_sum[k]);
-    if constexpr (kSums) {
-      state.npu_sum[k] = hn::Add(state.npu_sum[k], n);
-      state.bench_sum[k] = hn::Add(state.bench_sum[k], b);
-    }
-  };
-  sums(0, (2 * v) % kCompareSums);
-  sums(1, (2 * v + 1) % kCompareSums);
+  sums.dot[v] = hn::Add(sums.dot[v], hn::Mul(npu, bench));
+  sums.npu_squares[v] = hn::Add(sums.npu_squares[v], hn::Mul(npu, npu));
+  sums.bench_squares[v] = hn::Add(sums.bench_squares[v], hn::Mul(bench, bench));
+  sums.difference_squares[v] = hn::Add(sums.difference_squares[v], hn::Mul(apart, apart));
+  if constexpr (kSums) {
+    constexpr size_t kLower = (2 * v) % kCompareSums;
+    constexpr size_t kUpper = (2 * v + 1) % kCompareSums;
+    state.npu_sum[kLower] = hn::Add(state.npu_sum[kLower], LowerDoubles(npu));
+    state.npu_sum[kUpper] = hn::Add(state.npu_sum[kUpper], UpperDoubles(npu));
+    state.bench_sum[kLower] = hn::Add(state.bench_sum[kLower], LowerDoubles(bench));
+    state.bench_sum[kUpper] = hn::Add(state.bench_sum[kUpper], UpperDoubles(bench));
+  }
 }
 
-template <bool kSums, size_t... v>
-HWY_INLINE void BoundedGroup(std::index_sequence<v...> /*vectors*/, const float* npu,
-                             const float* bench, const float* bounds, const RelativeRule& rule,
-                             BoundedLanes& lanes, BoundedState& state) {
-  (BoundedVector<kSums, v>(npu, bench, bounds, rule, lanes, state), ...);
+template <class Npu, class Bench, bool kSums, size_t... v>
+HWY_INLINE void BoundedGroup(std::index_sequence<v...> /*vectors*/, const std::byte* npu,
+                             const std::byte* bench, const float* bounds, const RelativeRule& rule,
+                             BoundedLanes& lanes, BoundedState& state, BoundedSums& sums) {
+  (BoundedVector<Npu, Bench, kSums, v>(npu, bench, bounds, rule, lanes, state, sums), ...);
 }
 
-template <bool kSums>
-void BoundedRun(const float* npu, const float* bench, const float* bounds, size_t count,
+// Lanes of float32 to those of double.
+HWY_INLINE void AddLanes(const Floats (&sums)[kBoundedVectors], double* lanes) {
+  constexpr DoubleTag dd;
+  for (size_t v = 0; v < kBoundedVectors; ++v) {
+    double* lower = lanes + (2 * v) % kCompareSums * kDoubles;
+    hn::StoreU(hn::Add(hn::LoadU(dd, lower), LowerDoubles(sums[v])), dd, lower);
+    double* upper = lanes + (2 * v + 1) % kCompareSums * kDoubles;
+    hn::StoreU(hn::Add(hn::LoadU(dd, upper), UpperDoubles(sums[v])), dd, upper);
+  }
+}
+
+template <class Npu, class Bench, bool kSums>
+void BoundedRun(const std::byte* npu, const std::byte* bench, const float* bounds, size_t count,
                 const RelativeRule& rule, BoundedLanes& lanes) {
+  constexpr FloatTag d;
   constexpr DoubleTag dd;
   BoundedState state;
-  const auto for_sums = [&](const auto& each) HWY_ATTR {
-    for (size_t k = 0; k < kCompareSums; ++k) {
-      each(lanes.dot + k * kDoubles, state.dot[k]);
-      each(lanes.npu_square_sum + k * kDoubles, state.npu_square_sum[k]);
-      each(lanes.bench_square_sum + k * kDoubles, state.bench_square_sum[k]);
-      each(lanes.difference_square_sum + k * kDoubles, state.difference_square_sum[k]);
-      if constexpr (kSums) {
-        each(lanes.npu_sum + k * kDoubles, state.npu_sum[k]);
-        each(lanes.bench_sum + k * kDoubles, state.bench_sum[k]);
-      }
-    }
-  };
-  for_sums([&](const double* from, Doubles& sum) HWY_ATTR { sum = hn::LoadU(dd, from); });
-  state.different = hn::Zero(hn::RebindToUnsigned<FloatTag>());
-  state.beyond = state.different;
-  SetLimits(lanes, rule, state);
-  for (size_t i = 0; i < count; i += kGroupElements) {
-    BoundedGroup<kSums>(std::make_index_sequence<kVectors<FloatTag>>(), npu + i, bench + i,
-                        bounds + i, rule, lanes, state);
+  for (size_t k = 0; kSums && k < kCompareSums; ++k) {
+    state.npu_sum[k] = hn::LoadU(dd, lanes.npu_sum + k * kDoubles);
+    state.bench_sum[k] = hn::LoadU(dd, lanes.bench_sum + k * kDoubles);
   }
-  for_sums([&](double* to, const Doubles& sum) HWY_ATTR { hn::StoreU(sum, dd, to); });
-  lanes.different_count += SumOfCounts(&state.different, 1);
-  lanes.beyond += SumOfCounts(&state.beyond, 1);
+  state.equal = hn::Zero(hn::RebindToUnsigned<FloatTag>());
+  state.within = state.equal;
+  SetLimits(lanes, rule, state);
+  for (size_t first = 0; first < count; first += kBoundedSumElements) {
+    BoundedSums sums;
+    for (size_t v = 0; v < kBoundedVectors; ++v) {
+      sums.dot[v] = sums.npu_squares[v] = sums.bench_squares[v] = sums.difference_squares[v] =
+          hn::Zero(d);
+    }
+    const size_t end = HWY_MIN(count, first + kBoundedSumElements);
+    for (size_t i = first; i < end; i += kGroupElements) {
+      BoundedGroup<Npu, Bench, kSums>(std::make_index_sequence<kBoundedVectors>(),
+                                      npu + i * Npu::kBytes, bench + i * Bench::kBytes, bounds + i,
+                                      rule, lanes, state, sums);
+    }
+    AddLanes(sums.dot, lanes.dot);
+    AddLanes(sums.npu_squares, lanes.npu_square_sum);
+    AddLanes(sums.bench_squares, lanes.bench_square_sum);
+    AddLanes(sums.difference_squares, lanes.difference_square_sum);
+  }
+  for (size_t k = 0; kSums && k < kCompareSums; ++k) {
+    hn::StoreU(state.npu_sum[k], dd, lanes.npu_sum + k * kDoubles);
+    hn::StoreU(state.bench_sum[k], dd, lanes.bench_sum + k * kDoubles);
+  }
+  lanes.different_count += count - SumOfCounts(&state.equal, 1);
+  lanes.beyond += count - SumOfCounts(&state.within, 1);
 }
 
-void CompareBounded(const float* npu, const float* bench, const float* bounds, size_t count,
-                    const RelativeRule& rule, bool sums, BoundedLanes& lanes) {
+template <class Npu, class Bench>
+void Bounded(const std::byte* npu, const std::byte* bench, const float* bounds, size_t count,
+             const RelativeRule& rule, bool sums, BoundedLanes& lanes) {
   if (sums) {
-    BoundedRun<true>(npu, bench, bounds, count, rule, lanes);
+    BoundedRun<Npu, Bench, true>(npu, bench, bounds, count, rule, lanes);
   } else {
-    BoundedRun<false>(npu, bench, bounds, count, rule, lanes);
+    BoundedRun<Npu, Bench, false>(npu, bench, bounds, count, rule, lanes);
   }
 }
 

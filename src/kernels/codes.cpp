@@ -1,29 +1,47 @@
 #include "src/kernels/codes.h"
 
+#include <algorithm>
+
 #include "src/kernels/kernel_table.h"
 
 namespace msprobe::kernels {
 
 void DecodeNibbles(const std::byte* bytes, size_t count, NibbleOrder order, const NibbleRule& rule,
-                   float* values, float* bounds) {
-  const size_t grouped = count / internal::kGroupElements * internal::kGroupElements;
-  if (grouped > 0) {
-    internal::ActiveTable().nibbles(bytes, grouped, order, rule, values, bounds);
-  }
-  if (grouped < count) {
-    internal::PlainTable().nibbles(bytes + grouped / 2, count - grouped, order, rule,
-                                   values + grouped,
-                                   bounds == nullptr ? nullptr : bounds + grouped);
+                   const NibbleScale* scales, size_t group, float* values, float* bounds) {
+  const internal::KernelTable& table = internal::ActiveTable();
+  for (size_t first = 0; first < count; first += group) {
+    const NibbleScale& scale = *scales++;
+    const size_t end = std::min(count, first + group);
+    const size_t grouped =
+        first + (end - first) / internal::kGroupElements * internal::kGroupElements;
+    const auto decode = [&](const internal::KernelTable& with, size_t from, size_t to) {
+      if (from < to) {
+        with.nibbles(bytes + from / 2, to - from, order, rule, scale, values + from,
+                     bounds == nullptr ? nullptr : bounds + from);
+      }
+    };
+    decode(table, first, grouped);
+    decode(internal::PlainTable(), grouped, end);
   }
 }
 
 void DecodeBytes(ByteCode code, const std::byte* codes, size_t count, const ByteRule& rule,
-                 float* values, float* bounds) {
-  const size_t grouped = count / internal::kGroupElements * internal::kGroupElements;
-  internal::ActiveTable().bytes(code, codes, grouped, rule, values, bounds);
-  if (grouped < count) {
-    internal::PlainTable().bytes(code, codes + grouped, count - grouped, rule, values + grouped,
-                                 bounds == nullptr ? nullptr : bounds + grouped);
+                 const float* scales, size_t group, float* values, float* bounds) {
+  const internal::KernelTable& table = internal::ActiveTable();
+  for (size_t first = 0; first < count; first += group) {
+    const float scale = *scales++;
+    const size_t end = std::min(count, first + group);
+    const size_t grouped =
+        first + (end - first) / internal::kGroupElements * internal::kGroupElements;
+    const auto decode = [&](const internal::KernelTable& with, size_t from, size_t to) {
+      return with.bytes(code, codes + from, to - from, rule, scale, values + from,
+                        bounds == nullptr ? nullptr : bounds + from);
+    };
+    // NaN and infinities are left to the scalar loop.
+    if (!decode(table, first, grouped)) {
+      decode(internal::PlainTable(), first, grouped);
+    }
+    decode(internal::PlainTable(), grouped, end);
   }
 }
 

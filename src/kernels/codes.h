@@ -13,34 +13,37 @@ namespace msprobe::kernels {
 struct NibbleRule {
   alignas(64) float numbers[16];
   alignas(64) float steps[16];
-  float zero = 0;
-  float scale = 1;
-  float reach = 1;  // |scale|, and how far the scale itself may be off
-  float error = 0;  // of the scale
   float added = 0;
   float relative = 0;
   float most_steps = 0;
 };
+// What differs from group to group.
+struct NibbleScale {
+  float zero = 0;
+  float scale = 1;
+  float reach = 1;  // |scale|, and how far the scale itself may be off
+  float error = 0;  // of the scale
+};
 
 // Two codes in each byte, from the first nibble of `bytes` on; of an odd count the last byte is
-// used in part.
+// used in part. Each `group` elements take the next of `scales`; it is even unless one scale is
+// enough.
 enum class NibbleOrder : uint8_t { kLowFirst, kHighFirst };
 void DecodeNibbles(const std::byte* bytes, size_t count, NibbleOrder order, const NibbleRule& rule,
-                   float* values, float* bounds);
+                   const NibbleScale* scales, size_t group, float* values, float* bounds);
 
 // Codes of a byte whose numbers and gaps follow from their bits.
 enum class ByteCode : uint8_t { kFloat8E4M3, kFloat8E5M2, kInt8 };
 struct ByteRule {
-  float scale = 1;
-  float size = 1;            // |scale|
   float inner_steps = 0.5F;  // gaps that a number may be off by,
   float end_steps = 1;       // and where the code is at an end of the range
   float relative = 0;        // of the number in addition, at most
   float most_steps = 0.25F;  // so many gaps
 };
-// bound = (gap * steps + min(|number| * relative, gap * most_steps)) * size. `relative` is at most
-// 2^-7, so that of 8-bit floats the first one is the smaller. NaN and infinities have a bound of 0.
+// value = number * scale, bound = (gap * steps + min(|number| * relative, gap * most_steps)) *
+// |scale|. `relative` is at most 2^-7, so that of 8-bit floats the first one is the smaller. NaN
+// and infinities have a bound of 0. Each `group` elements take the next of `scales`.
 void DecodeBytes(ByteCode code, const std::byte* codes, size_t count, const ByteRule& rule,
-                 float* values, float* bounds);
+                 const float* scales, size_t group, float* values, float* bounds);
 
 }  // namespace msprobe::kernels

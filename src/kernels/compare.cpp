@@ -269,18 +269,46 @@ ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_d
   return converted(&KernelTable::compare_float64, double{});
 }
 
-BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, size_t element_count, bool sums,
+namespace {
+
+// Squares of what is left out are below 2^-126, and blocks have 2^16 elements.
+constexpr double kSmallestSquareSum = 0x1p-80;
+
+struct BoundedLoop {
+  internal::BoundedFunction KernelTable::*loop = nullptr;
+  size_t npu_bytes = 0;
+  size_t bench_bytes = 0;
+};
+
+BoundedLoop LoopOf(BoundedForm form) {
+  switch (form) {
+    case BoundedForm::kFloat32:
+      break;
+    case BoundedForm::kBFloat16Npu:
+      return {&KernelTable::bounded_bfloat16_npu, 2, 4};
+    case BoundedForm::kBFloat16Bench:
+      return {&KernelTable::bounded_bfloat16_bench, 4, 2};
+  }
+  return {&KernelTable::bounded_float32, 4, 4};
+}
+
+}  // namespace
+
+BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, BoundedForm form,
+                              size_t element_count, bool sums,
                               const std::function<BoundedRun(size_t first, size_t count)>& read) {
   const RelativeRule rule = MakePlan(npu_dtype, bench_dtype, RelativeArithmetic::kOfDTypes).rule;
+  const BoundedLoop form_loop = LoopOf(form);
   internal::BoundedLanes lanes;
   for (size_t first = 0; first < element_count; first += kBoundedRunElements) {
     const size_t size = std::min(kBoundedRunElements, element_count - first);
     const size_t grouped = size / kGroupElements * kGroupElements;
     const BoundedRun run = read(first, size);
-    internal::ActiveTable().compare_bounded(run.npu, run.bench, run.bounds, grouped, rule, sums,
-                                            lanes);
-    internal::PlainTable().compare_bounded(run.npu + grouped, run.bench + grouped,
-                                           run.bounds + grouped, size - grouped, rule, sums, lanes);
+    (internal::ActiveTable().*form_loop.loop)(run.npu, run.bench, run.bounds, grouped, rule, sums,
+                                              lanes);
+    (internal::PlainTable().*form_loop.loop)(
+        run.npu + grouped * form_loop.npu_bytes, run.bench + grouped * form_loop.bench_bytes,
+        run.bounds + grouped, size - grouped, rule, sums, lanes);
   }
   BoundedPartial partial;
   partial.sums.element_count = element_count;
@@ -288,7 +316,10 @@ BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, size_t element
   partial.npu_sum = SumOfLanes(lanes.npu_sum);
   partial.bench_sum = SumOfLanes(lanes.bench_sum);
   partial.beyond = lanes.beyond;
-  partial.all_finite = SquaresAreFinite(partial.sums);
+  const ComparePartial& of = partial.sums;
+  partial.in_range = SquaresAreFinite(of) && of.npu_square_sum >= kSmallestSquareSum &&
+                     of.bench_square_sum >= kSmallestSquareSum &&
+                     (of.different_count == 0 || of.difference_square_sum >= kSmallestSquareSum);
   return partial;
 }
 

@@ -55,25 +55,30 @@ ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench
                               const std::byte* bench, size_t element_count,
                               RelativeArithmetic arithmetic = RelativeArithmetic::kOfDTypes);
 
-// Float32 elements of both sides, and how far apart each pair may be.
+// Elements of both sides in the form that was promised, and how far apart each pair may be.
 struct BoundedRun {
-  const float* npu = nullptr;
-  const float* bench = nullptr;
+  const std::byte* npu = nullptr;
+  const std::byte* bench = nullptr;
   const float* bounds = nullptr;
 };
-// CompareBlock of values that are made run by run: `read` gives elements [first, first + count),
-// and is called with runs that stay in a cache, in order. The dtypes are those of the sides before
-// they were widened. Without the shares of small relative errors; nothing where an element is not
-// finite.
+enum class BoundedForm : uint8_t { kFloat32, kBFloat16Npu, kBFloat16Bench };
+// CompareBlock of values that are made run by run: `read` gives elements [first, first + count) as
+// float32, or those of one side as bfloat16, and is called with runs that stay in a cache, in
+// order. The dtypes are those of the sides before they were widened. Without the shares of small
+// relative errors; sums of products are added up in float32 over 8 elements before they become
+// double, and are right to 2^-21 or better.
 inline constexpr size_t kBoundedRunElements = 1024;
 struct BoundedPartial {
   ComparePartial sums;
   double npu_sum = 0;  // of the elements, when asked for
   double bench_sum = 0;
   uint64_t beyond = 0;  // elements that are farther apart than their bounds
-  bool all_finite = false;
+  // False where squares leave the range of float32: an element that is not finite, very large, or
+  // a side or its differences that are very small. The sums say nothing then.
+  bool in_range = false;
 };
-BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, size_t element_count, bool sums,
+BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, BoundedForm form,
+                              size_t element_count, bool sums,
                               const std::function<BoundedRun(size_t first, size_t count)>& read);
 
 }  // namespace msprobe::kernels

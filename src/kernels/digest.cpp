@@ -48,6 +48,19 @@ void FillKeys(uint64_t seed, uint32_t (&keys)[4][kDigestChunk]) {
   }
 }
 
+void SplitKeys(const uint32_t (&keys)[kDigestChunk], int16_t (&digits)[3][kDigestChunk],
+               uint64_t (&before)[kDigestChunk + 1]) {
+  constexpr uint32_t kDigit = (1U << internal::kDigestDigitBits) - 1;
+  before[0] = 0;
+  for (size_t i = 0; i < kDigestChunk; ++i) {
+    for (unsigned digit = 0; digit < 3; ++digit) {
+      digits[digit][i] =
+          static_cast<int16_t>(keys[i] >> (digit * internal::kDigestDigitBits) & kDigit);
+    }
+    before[i + 1] = before[i] + keys[i];
+  }
+}
+
 struct OneWordLoop {
   DigestFunction KernelTable::*loop = nullptr;
   size_t bytes = 0;
@@ -78,10 +91,10 @@ void AddRun(DigestFunction KernelTable::*loop, size_t element_bytes, const std::
   const DigestKeys& keys = internal::KeysOfDigest();
   const size_t grouped = count / internal::kGroupElements * internal::kGroupElements;
   uint64_t found[2] = {};
-  (internal::ActiveTable().*loop)(data, grouped, keys.a[0] + place, keys.b[0] + place, found);
+  (internal::ActiveTable().*loop)(data, grouped, keys, place, found);
   if (grouped < count) {
-    (internal::PlainTable().*loop)(data + grouped * element_bytes, count - grouped,
-                                   keys.a[0] + place + grouped, keys.b[0] + place + grouped, found);
+    (internal::PlainTable().*loop)(data + grouped * element_bytes, count - grouped, keys,
+                                   place + grouped, found);
   }
   products += {found[0], found[1]};
 }
@@ -209,6 +222,8 @@ const internal::DigestKeys& internal::KeysOfDigest() {
     auto made = std::make_unique<DigestKeys>();
     FillKeys(kSeedA, made->a);
     FillKeys(kSeedB, made->b);
+    SplitKeys(made->a[0], made->digits_a, made->before_a);
+    SplitKeys(made->b[0], made->digits_b, made->before_b);
     return made;
   }();
   return *keys;

@@ -43,6 +43,12 @@ namespace internal {
 struct DigestKeys {
   uint32_t a[4][kDigestChunk];
   uint32_t b[4][kDigestChunk];
+  // The keys of first words in digits of 11 bits, lowest first, and the sums of all keys before
+  // each: for loops over elements of 16 bits.
+  int16_t digits_a[3][kDigestChunk];
+  int16_t digits_b[3][kDigestChunk];
+  uint64_t before_a[kDigestChunk + 1];
+  uint64_t before_b[kDigestChunk + 1];
 };
 const DigestKeys& KeysOfDigest();
 }  // namespace internal

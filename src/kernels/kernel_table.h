@@ -1,9 +1,9 @@
 // The inner loops that exist once per instruction set, and the choice among them at run time.
 //
-// Every implementation gives the same bits: sums are kept in a fixed number of double lanes,
-// element i in lane i modulo that number, each addition and multiplication is rounded by itself
-// (fused only where the product is exact), and the lanes are added up in one fixed order by code
-// all implementations share.
+// Every implementation gives the same bits: sums are kept in a fixed number of double lanes (of the
+// bounded comparison in float lanes first), element i in lane i modulo that number, each addition
+// and multiplication is rounded by itself (fused only where the product is exact), and the lanes
+// are added up in one fixed order by code all implementations share.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "src/kernels/codes.h"
+#include "src/kernels/digest.h"
 #include "src/kernels/ratios.h"
 
 namespace msprobe::kernels::internal {
@@ -116,20 +117,26 @@ using RatioFunction = bool (*)(const Number* original, const Number* perturbed, 
 using BoundFunction = void (*)(const double* found, const double* wanted, const double* errors,
                                size_t count, const BoundRule& rule, BoundLanes& lanes);
 // Adds to sums[0] and sums[1] the products of each element's word (DigestWord in scalar_steps.h)
-// with its key, modulo 2^64.
-using DigestFunction = void (*)(const std::byte* data, size_t count, const uint32_t* keys_a,
-                                const uint32_t* keys_b, uint64_t* sums);
+// with its key, that of the first element at `place`, modulo 2^64.
+using DigestFunction = void (*)(const std::byte* data, size_t count, const DigestKeys& keys,
+                                size_t place, uint64_t* sums);
+inline constexpr unsigned kDigestDigitBits = 11;  // see DigestKeys
 using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
-// See codes.h.
+// One group of codes.h.
 using NibbleFunction = void (*)(const std::byte* bytes, size_t count, NibbleOrder order,
-                                const NibbleRule& rule, float* values, float* bounds);
-using ByteFunction = void (*)(ByteCode code, const std::byte* codes, size_t count,
-                              const ByteRule& rule, float* values, float* bounds);
+                                const NibbleRule& rule, const NibbleScale& scale, float* values,
+                                float* bounds);
+// False, with nothing decoded, where the loop does not know a code or a scale among these.
+using ByteFunction = bool (*)(ByteCode code, const std::byte* codes, size_t count,
+                              const ByteRule& rule, float scale, float* values, float* bounds);
 // As CompareFunction without the shares of small relative errors. `sums`: of the elements, too.
-using BoundedFunction = void (*)(const float* npu, const float* bench, const float* bounds,
+// Products are added up in float32, kBoundedSumElements at a time: element i of these in lane i
+// modulo kBoundedLanes, and lane k afterwards to the double lane k modulo kCompareLanes.
+using BoundedFunction = void (*)(const std::byte* npu, const std::byte* bench, const float* bounds,
                                  size_t count, const RelativeRule& rule, bool sums,
                                  BoundedLanes& lanes);
-
+inline constexpr size_t kBoundedSumElements = 128;
+inline constexpr size_t kBoundedLanes = 16;
 // A tile of a matrix product: c[i * c_stride + j] += sum over p in rising order of a[p * rows + i]
 // * b[p * columns + j], for the rows and columns of the tile; `from_zero`: what stands in c is not
 // read. Panels are packed and aligned to 64 bytes, c need not be. Products of two float32 numbers
@@ -153,7 +160,8 @@ struct KernelTable {
   // double.
   CompareFunction compare_float32, compare_bfloat16, compare_float16, compare_widened_float16,
       compare_float64;
-  BoundedFunction compare_bounded;
+  // Both sides float32, or one of them bfloat16.
+  BoundedFunction bounded_float32, bounded_bfloat16_npu, bounded_bfloat16_bench;
   WidenFunction widen_float16, widen_bfloat16;
   NibbleFunction nibbles;
   ByteFunction bytes;

@@ -68,13 +68,13 @@ inline uint32_t DigestBits(uint32_t bits) {
 inline uint32_t DigestWord(uint32_t bits) { return bits ^ (bits >> 16U); }
 
 template <class Element, float (*kRound)(float)>
-inline void DigestRun(const std::byte* data, size_t count, const uint32_t* keys_a,
-                      const uint32_t* keys_b, uint64_t* sums) {
+inline void DigestRun(const std::byte* data, size_t count, const DigestKeys& keys, size_t place,
+                      uint64_t* sums) {
   for (size_t i = 0; i < count; ++i) {
     const float value = kRound(Element::Load(data + i * Element::kBytes));
     const uint64_t word = DigestWord(DigestBits(std::bit_cast<uint32_t>(value)));
-    sums[0] += keys_a[i] * word;
-    sums[1] += keys_b[i] * word;
+    sums[0] += keys.a[0][place + i] * word;
+    sums[1] += keys.b[0][place + i] * word;
   }
 }
 

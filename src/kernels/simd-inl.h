@@ -83,11 +83,14 @@ HWY_INLINE uint64_t SumOfCounts(const V* counts, size_t vectors) {
   return total;
 }
 
+using HalfBits = hn::Vec<hn::Rebind<int16_t, FloatTag>>;
+
 #if HWY_TARGET == HWY_SSE4
 // Highway's own float16 conversions for this target round toward zero and know no infinities.
-HWY_INLINE Floats WidenHalves(FloatTag d, const std::byte* data) {
+HWY_INLINE Floats WidenedHalves(HalfBits halves) {
+  constexpr FloatTag d;
   const hn::RebindToUnsigned<FloatTag> du;
-  const auto bits = hn::PromoteTo(du, LoadBytes(hn::Rebind<uint16_t, FloatTag>(), data));
+  const auto bits = hn::PromoteTo(du, hn::BitCast(hn::Rebind<uint16_t, FloatTag>(), halves));
   const auto magnitude_bits = hn::And(bits, hn::Set(du, 0x7FFF));
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
   // Scaling by 2^112 moves the exponent bias, for subnormals as well.
@@ -120,9 +123,8 @@ HWY_INLINE Floats RoundToHalves(FloatTag d, Floats value) {
   return hn::BitCast(d, hn::Or(hn::BitCast(du, rounded), sign));
 }
 #else
-HWY_INLINE Floats WidenHalves(FloatTag d, const std::byte* data) {
-  const hn::Rebind<hwy::float16_t, FloatTag> d16;
-  return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(data)));
+HWY_INLINE Floats WidenedHalves(HalfBits halves) {
+  return hn::PromoteTo(FloatTag(), hn::BitCast(hn::Rebind<hwy::float16_t, FloatTag>(), halves));
 }
 
 HWY_INLINE Floats RoundToHalves(FloatTag d, Floats value) {
@@ -168,7 +170,9 @@ struct BFloat16Source {
 struct Float16Source {
   using Tag = FloatTag;
   static constexpr size_t kBytes = 2;
-  static HWY_INLINE Floats Load(const std::byte* data) { return WidenHalves(FloatTag(), data); }
+  static HWY_INLINE Floats Load(const std::byte* data) {
+    return WidenedHalves(LoadBytes(hn::Rebind<int16_t, FloatTag>(), data));
+  }
   static HWY_INLINE Doubles Lower(const std::byte* /*data*/, Floats loaded) {
     return LowerDoubles(loaded);
   }
@@ -552,8 +556,10 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
 HWY_AFTER_NAMESPACE();
 
 #include "src/kernels/codes-inl.h"
-#include "src/kernels/digest-inl.h"
 #include "src/kernels/ratios-inl.h"
+
+// Uses the roundings of ratios.
+#include "src/kernels/digest-inl.h"
 
 namespace msprobe::kernels::internal {
 
@@ -584,14 +590,18 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
     .compare_widened_float16 = HWY_NAMESPACE::CompareRun<HWY_NAMESPACE::Float32Source,
                                                          HWY_NAMESPACE::VectorFloat16Relative>,
     .compare_float64 = HWY_NAMESPACE::CompareFloat64,
-    .compare_bounded = HWY_NAMESPACE::CompareBounded,
+    .bounded_float32 =
+        HWY_NAMESPACE::Bounded<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::Float32Source>,
+    .bounded_bfloat16_npu =
+        HWY_NAMESPACE::Bounded<HWY_NAMESPACE::BFloat16Source, HWY_NAMESPACE::Float32Source>,
+    .bounded_bfloat16_bench =
+        HWY_NAMESPACE::Bounded<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::BFloat16Source>,
     .widen_float16 = HWY_NAMESPACE::WidenFloat16,
     .widen_bfloat16 = HWY_NAMESPACE::WidenBFloat16,
     .nibbles = HWY_NAMESPACE::Nibbles,
     .bytes = HWY_NAMESPACE::Bytes,
     .digest_float32 = HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::Unrounded>,
-    .digest_bfloat16 =
-        HWY_NAMESPACE::Digest<HWY_NAMESPACE::BFloat16Source, HWY_NAMESPACE::Unrounded>,
+    .digest_bfloat16 = HWY_NAMESPACE::DigestBFloat16,
     .digest_float16 = HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float16Source, HWY_NAMESPACE::Unrounded>,
     .digest_float32_as_bfloat16 =
         HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::RoundedToBFloat16>,

@@ -616,7 +616,7 @@ bool IsComparedInRuns(const Box& box, const Tolerance& tolerance, bool float32) 
          box.plain_a && box.plain_b && fits(box.a.dtype) && fits(box.b.dtype);
 }
 
-// One side of a run as float32.
+// One side of a run: codes as float32, what is stored as it lies there where the kernels read it.
 class RunReader {
  public:
   RunReader(const io::CodedTensor* coded, int64_t coded_first, const TensorView& view,
@@ -628,17 +628,22 @@ class RunReader {
         partner_(partner),
         read_(read) {}
 
-  const float* Read(size_t first, size_t count, float* bounds) {
+  bool is_bfloat16() const { return coded_ == nullptr && dtype_ == DType::kBFloat16; }
+
+  const std::byte* Read(size_t first, size_t count, float* bounds) {
     if (coded_ != nullptr) {
       coded_->DecodeFrom(read_.bytes.empty() ? nullptr : &read_,
                          first_ + static_cast<int64_t>(first), count, partner_, values_.data(),
                          bounds);
-    } else {
-      const size_t bytes = DTypeSize(dtype_);
-      kernels::WidenToFloat(dtype_, {stored_ + first * bytes, count * bytes},
-                            std::span(values_).first(count));
+      return reinterpret_cast<const std::byte*>(values_.data());
     }
-    return values_.data();
+    const std::byte* stored = stored_ + first * DTypeSize(dtype_);
+    if (is_bfloat16() || dtype_ == DType::kFloat32) {
+      return stored;
+    }
+    kernels::WidenToFloat(dtype_, {stored, count * DTypeSize(dtype_)},
+                          std::span(values_).first(count));
+    return reinterpret_cast<const std::byte*>(values_.data());
   }
 
  private:
@@ -651,7 +656,7 @@ class RunReader {
   alignas(64) std::array<float, kernels::kBoundedRunElements> values_;
 };
 
-// The sums of a block in one walk over its codes. nullopt where an element is not finite.
+// The sums of a block in one walk over its codes. nullopt where squares leave float32's range.
 std::optional<PairSums> SumsInRuns(const Box& box, int64_t first, int64_t count, bool means,
                                    BlockScratch& scratch) {
   // Codes are read for the whole block, as stored numbers are.
@@ -674,18 +679,22 @@ std::optional<PairSums> SumsInRuns(const Box& box, int64_t first, int64_t count,
   alignas(64) std::array<float, kernels::kBoundedRunElements> other_bounds;
   const bool both = box.coded_a != nullptr && box.coded_b != nullptr;
   bool equal_bits = HaveOneFormat(box) && box.a.dtype == box.b.dtype;
+  const kernels::BoundedForm form = a.is_bfloat16()   ? kernels::BoundedForm::kBFloat16Npu
+                                    : b.is_bfloat16() ? kernels::BoundedForm::kBFloat16Bench
+                                                      : kernels::BoundedForm::kFloat32;
   const kernels::BoundedPartial partial = kernels::CompareBounded(
-      box.a.dtype, box.b.dtype, static_cast<size_t>(count), means,
+      box.a.dtype, box.b.dtype, form, static_cast<size_t>(count), means,
       [&](size_t begin, size_t size) -> kernels::BoundedRun {
-        const float* of_a = a.Read(begin, size, bounds.data());
-        const float* of_b = b.Read(begin, size, both ? other_bounds.data() : bounds.data());
+        const std::byte* of_a = a.Read(begin, size, bounds.data());
+        const std::byte* of_b = b.Read(begin, size, both ? other_bounds.data() : bounds.data());
         for (size_t i = 0; both && i < size; ++i) {
           bounds[i] += other_bounds[i];
         }
-        equal_bits = equal_bits && std::memcmp(of_a, of_b, size * sizeof(float)) == 0;
+        equal_bits =
+            equal_bits && std::memcmp(of_a, of_b, size * sizeof(float)) == 0;  // both coded
         return {of_a, of_b, bounds.data()};
       });
-  if (!partial.all_finite) {
+  if (!partial.in_range) {
     return std::nullopt;
   }
   PairSums sums;

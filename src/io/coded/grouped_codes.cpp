@@ -1,3 +1,5 @@
+// Codes become values run by run. Runs of bytes or nibbles that lie in the order of the elements
+// go to the kernels, several groups with their scales at a time; other packings are unpacked first.
 #include "src/io/coded/grouped_codes.h"
 
 #include <algorithm>
@@ -44,6 +46,7 @@ void CodedTensor::Read(int64_t /*first*/, size_t /*count*/, ReadCodes& read) con
 namespace {
 
 constexpr size_t kRunElements = 256;
+constexpr int64_t kMostGroups = 32;  // whose scales are looked up at once
 constexpr float kE2M1[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
 // Scales or quotients that a writer computed in bfloat16 are off by 2^-9 each; that moves a code by
 // a quarter step at most.
@@ -130,6 +133,7 @@ class GroupedCodes final : public CodedTensor {
         layout_(std::move(layout)),
         table_(MakeTable(layout_)),
         nibbles_(MakeNibbleRule(layout_, table_)),
+        byte_code_(ByteCodeOf(layout_)),
         rows_(layout_.columns == 0 ? 0 : ElementCount(layout_.shape) / layout_.columns) {
     // Full words of a little-endian file are bytes in order.
     if (layout_.packing == CodePacking::kWordsByRow && layout_.bits == 4 &&
@@ -172,9 +176,7 @@ class GroupedCodes final : public CodedTensor {
         run = std::min(run, static_cast<int64_t>(kRunElements));
         DecodeInOtherOrder(row, column, run, read, first, read_from, values, bounds);
       } else {
-        const int64_t group = column / layout_.group_columns;
-        run = std::min(run, (group + 1) * layout_.group_columns - column);
-        run = DecodeGroup(row, column, group, run, read, first, read_from, values, bounds);
+        run = DecodeGroups(row, column, run, read, first, read_from, values, bounds);
       }
       values += run;
       bounds = bounds == nullptr ? nullptr : bounds + run;
@@ -318,52 +320,60 @@ class GroupedCodes final : public CodedTensor {
   // The order of the eight codes of a word, for readings of a writer that had another in mind.
   enum class NibbleOrder : uint8_t { kOwn, kPairs, kReversed, kStraight, kInterleaved };
 
-  // A run of one scale, or its beginning: by the kernels where codes are bytes or nibbles in a row.
-  int64_t DecodeGroup(int64_t row, int64_t column, int64_t group, int64_t run,
-                      std::span<const std::byte> read, int64_t first, int64_t read_from,
-                      float* values, float* bounds) const {
-    if (!read.empty() && layout_.packing == CodePacking::kBytes) {
-      if (const std::optional<kernels::ByteCode> code = OfBits()) {
-        const GroupScale scale = ScaleOf(row, group);
-        if (scale.error == 0) {
-          const float end =
-              layout_.power_of_two_scales && *code != kernels::ByteCode::kInt8 ? 2 : 1;
-          const kernels::ByteRule rule = {.scale = scale.scale,
-                                          .size = std::fabs(scale.scale),
-                                          .inner_steps = 0.5F + kSlack,
-                                          .end_steps = end + kSlack,
-                                          .relative = kWriterError,
-                                          .most_steps = kMostWriterSteps};
-          kernels::DecodeBytes(*code, read.data() + (first - read_from), static_cast<size_t>(run),
-                               rule, values, bounds);
-          return run;
-        }
+  // Elements of a row, or the first ones: by the kernels, several groups at once, where codes are
+  // bytes or nibbles in a row.
+  int64_t DecodeGroups(int64_t row, int64_t column, int64_t run, std::span<const std::byte> read,
+                       int64_t first, int64_t read_from, float* values, float* bounds) const {
+    const int64_t size = layout_.group_columns;
+    const int64_t group = column / size;
+    // What begins inside of a group ends with it.
+    const int64_t groups = column % size == 0 ? std::min(kMostGroups, (run + size - 1) / size) : 1;
+    run = std::min(run, (group + groups) * size - column);
+    if (!read.empty() && layout_.packing == CodePacking::kBytes && byte_code_) {
+      float scales[kMostGroups];
+      ScalesOf(row, group, groups, scales);
+      const float end =
+          layout_.power_of_two_scales && *byte_code_ != kernels::ByteCode::kInt8 ? 2 : 1;
+      const kernels::ByteRule rule = {.inner_steps = 0.5F + kSlack,
+                                      .end_steps = end + kSlack,
+                                      .relative = kWriterError,
+                                      .most_steps = kMostWriterSteps};
+      kernels::DecodeBytes(*byte_code_, read.data() + (first - read_from), static_cast<size_t>(run),
+                           rule, scales, static_cast<size_t>(size), values, bounds);
+      return run;
+    }
+    if (!read.empty() && layout_.bits == 4 && first % 2 == 0) {
+      if (size % 2 != 0) {
+        run = std::min(run, size - column % size);
       }
-    } else if (!read.empty() && layout_.bits == 4 && first % 2 == 0) {
       const auto order = layout_.packing == CodePacking::kLowNibbleFirst
                              ? kernels::NibbleOrder::kLowFirst
                              : kernels::NibbleOrder::kHighFirst;
+      kernels::NibbleScale scales[kMostGroups];
+      NibbleScalesOf(row, group, groups, scales);
       kernels::DecodeNibbles(read.data() + (first / 2 - read_from), static_cast<size_t>(run), order,
-                             NibbleRuleOf(row, group), values, bounds);
+                             nibbles_, scales, static_cast<size_t>(size), values, bounds);
       return run;
-    } else if (layout_.packing == CodePacking::kWordsByColumn && layout_.bits == 4 &&
-               order_ == NibbleOrder::kOwn && column % 8 == 0) {
+    }
+    run = std::min({run, size - column % size, static_cast<int64_t>(kRunElements)});
+    if (layout_.packing == CodePacking::kWordsByColumn && layout_.bits == 4 &&
+        order_ == NibbleOrder::kOwn && column % 8 == 0) {
       // Eight codes of a row lie in one word; the next eight in the word `rows_` further on.
       uint32_t words[kRunElements / 8];
-      run = std::min(run, static_cast<int64_t>(kRunElements));
       const std::byte* at =
           layout_.codes.data() + static_cast<size_t>(column / 8 * rows_ + row) * sizeof(uint32_t);
       for (int64_t i = 0; i < (run + 7) / 8; ++i) {
         std::memcpy(&words[i], at + static_cast<size_t>(i * rows_) * sizeof(uint32_t),
                     sizeof(uint32_t));
       }
+      kernels::NibbleScale scale;
+      NibbleScalesOf(row, group, 1, &scale);
       kernels::DecodeNibbles(reinterpret_cast<const std::byte*>(words), static_cast<size_t>(run),
-                             kernels::NibbleOrder::kLowFirst, NibbleRuleOf(row, group), values,
-                             bounds);
+                             kernels::NibbleOrder::kLowFirst, nibbles_, &scale,
+                             static_cast<size_t>(run), values, bounds);
       return run;
     }
     uint8_t codes[kRunElements];
-    run = std::min(run, static_cast<int64_t>(kRunElements));
     UnpackRun(row, column, run, read, first, read_from, codes);
     Scale(row, group, codes, run, values, bounds);
     return run;
@@ -394,12 +404,12 @@ class GroupedCodes final : public CodedTensor {
     }
   }
 
-  // Codes of eight bits that the kernels know.
-  std::optional<kernels::ByteCode> OfBits() const {
-    if (layout_.bits != 8) {
+  // Codes of eight bits that the kernels know, with scales that are numbers.
+  static std::optional<kernels::ByteCode> ByteCodeOf(const CodeLayout& layout) {
+    if (layout.bits != 8 || !layout.nested_table.empty()) {
       return std::nullopt;
     }
-    switch (layout_.kind) {
+    switch (layout.kind) {
       case CodeKind::kFloat8E4M3:
         return kernels::ByteCode::kFloat8E4M3;
       case CodeKind::kFloat8E5M2:
@@ -411,17 +421,45 @@ class GroupedCodes final : public CodedTensor {
     }
   }
 
-  // The rule of the sixteen codes of four bits, of a group.
-  kernels::NibbleRule NibbleRuleOf(int64_t row, int64_t group) const {
-    const GroupScale of_group = ScaleOf(row, group);
-    kernels::NibbleRule rule = nibbles_;
-    rule.scale = of_group.scale;
-    rule.reach = std::fabs(of_group.scale) + of_group.error;
-    rule.error = of_group.error;
-    if (layout_.kind == CodeKind::kUnsigned) {
-      rule.zero = static_cast<float>(ZeroOf(row, group));
+  // The scales of `count` groups of a row.
+  void ScalesOf(int64_t row, int64_t group, int64_t count, float* scales) const {
+    const SideNumbers& numbers = layout_.scales;
+    const bool in_a_row = count > 1 && !numbers.bytes.empty() && !numbers.is_exponent &&
+                          numbers.column_stride == 1 && layout_.factor == 1 && !inverse_;
+    if (in_a_row) {
+      const size_t size = DTypeSize(numbers.dtype);
+      const auto at = static_cast<size_t>(ScaleRow(row) * numbers.row_stride + group);
+      kernels::WidenToFloat(numbers.dtype,
+                            numbers.bytes.subspan(at * size, static_cast<size_t>(count) * size),
+                            std::span(scales, static_cast<size_t>(count)));
+      return;
     }
-    return rule;
+    for (int64_t i = 0; i < count; ++i) {
+      scales[i] = ScaleOf(row, group + i).scale;
+    }
+  }
+
+  // What the sixteen codes of four bits are scaled by.
+  void NibbleScalesOf(int64_t row, int64_t group, int64_t count,
+                      kernels::NibbleScale* scales) const {
+    const bool has_zero = layout_.kind == CodeKind::kUnsigned;
+    const float zero = has_zero ? static_cast<float>(layout_.zero) : 0;
+    if (layout_.nested_table.empty()) {
+      float numbers[kMostGroups];
+      ScalesOf(row, group, count, numbers);
+      for (int64_t i = 0; i < count; ++i) {
+        scales[i] = {zero, numbers[i], std::fabs(numbers[i]), 0};
+      }
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        const GroupScale of_group = ScaleOf(row, group + i);
+        scales[i] = {zero, of_group.scale, std::fabs(of_group.scale) + of_group.error,
+                     of_group.error};
+      }
+    }
+    for (int64_t i = 0; has_zero && layout_.zero_packing && i < count; ++i) {
+      scales[i].zero = static_cast<float>(ZeroOf(row, group + i));
+    }
   }
 
   static kernels::NibbleRule MakeNibbleRule(const CodeLayout& layout, const CodeTable& table) {
@@ -683,6 +721,7 @@ class GroupedCodes final : public CodedTensor {
   CodeLayout layout_;
   CodeTable table_;
   kernels::NibbleRule nibbles_;  // of codes of four bits, without their scale
+  std::optional<kernels::ByteCode> byte_code_;
   int64_t rows_;
   bool inverse_ = false;
   bool was_words_ = false;

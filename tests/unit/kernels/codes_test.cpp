@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "src/kernels/compare.h"
+#include "src/kernels/kernel_table.h"
 #include "src/tensor/float_bits.h"
 #include "tests/unit/kernels/test_values.h"
 
@@ -52,40 +53,78 @@ float GapOf(ByteCode code, float number) {
   return std::max(below, above);
 }
 
+constexpr ByteCode kByteCodes[] = {ByteCode::kFloat8E4M3, ByteCode::kFloat8E5M2, ByteCode::kInt8};
+
+ByteRule RuleOfBytes() {
+  return {.inner_steps = 0.5F, .end_steps = 2, .relative = 0x1p-8F, .most_steps = 0.25F};
+}
+
+// Every code, in runs with and without those that are no numbers, with scales of any size.
 TEST_P(Codes, BytesAreTheirNumbersAndGaps) {
   std::vector<std::byte> codes;
   for (unsigned i = 0; i < 259; ++i) {
     codes.push_back(static_cast<std::byte>(i));
   }
-  const ByteRule rule = {.scale = -0.75F,
-                         .size = 0.75F,
-                         .inner_steps = 0.5F,
-                         .end_steps = 2,
-                         .relative = 0x1p-8F,
-                         .most_steps = 0.25F};
-  for (const ByteCode code : {ByteCode::kFloat8E4M3, ByteCode::kFloat8E5M2, ByteCode::kInt8}) {
-    std::vector<float> values(codes.size());
-    std::vector<float> bounds(codes.size());
-    DecodeBytes(code, codes.data(), codes.size(), rule, values.data(), bounds.data());
-    for (size_t i = 0; i < codes.size(); ++i) {
-      const float number = NumberOf(code, static_cast<uint8_t>(i));
-      ASSERT_EQ(BitsOf(values[i]), BitsOf(number * rule.scale)) << i;
-      if (!std::isfinite(number)) {
-        ASSERT_EQ(bounds[i], 0) << i;
-        continue;
+  const ByteRule rule = RuleOfBytes();
+  for (const float scale : {-0.75F, 0.013F, 0x1.8p-130F, 0x1.8p124F, 0x1p127F}) {
+    for (const ByteCode code : kByteCodes) {
+      for (const size_t group : {16, 48, 300}) {
+        const std::vector<float> scales(codes.size() / group + 1, scale);
+        std::vector<float> values(codes.size());
+        std::vector<float> bounds(codes.size());
+        DecodeBytes(code, codes.data(), codes.size(), rule, scales.data(), group, values.data(),
+                    bounds.data());
+        for (size_t i = 0; i < codes.size(); ++i) {
+          const float number = NumberOf(code, static_cast<uint8_t>(i));
+          ASSERT_EQ(BitsOf(values[i]), BitsOf(number * scale)) << i << " " << scale;
+          if (!std::isfinite(number)) {
+            ASSERT_EQ(bounds[i], 0) << i;
+            continue;
+          }
+          const float largest = code == ByteCode::kInt8         ? 127.F
+                                : code == ByteCode::kFloat8E4M3 ? 448.F
+                                                                : 57344.F;
+          const float gap = GapOf(code, number);
+          const float bound = gap * (std::fabs(number) >= largest ? 2.F : 0.5F) +
+                              std::min(std::fabs(number) * 0x1p-8F, gap * 0.25F);
+          if (std::isfinite(bound * scale)) {
+            ASSERT_NEAR(bounds[i], bound * std::fabs(scale),
+                        bound * std::fabs(scale) * 0x1p-21F + 0x1p-148F)
+                << static_cast<int>(code) << " " << i;
+          }
+        }
+        std::vector<float> alone(codes.size());
+        DecodeBytes(code, codes.data(), codes.size(), rule, scales.data(), group, alone.data(),
+                    nullptr);
+        for (size_t i = 0; i < codes.size(); ++i) {
+          ASSERT_EQ(BitsOf(values[i]), BitsOf(alone[i]));
+        }
       }
-      const float largest = code == ByteCode::kInt8         ? 127.F
-                            : code == ByteCode::kFloat8E4M3 ? 448.F
-                                                            : 57344.F;
-      const float gap = GapOf(code, number);
-      const float bound = gap * (std::fabs(number) >= largest ? 2.F : 0.5F) +
-                          std::min(std::fabs(number) * 0x1p-8F, gap * 0.25F);
-      ASSERT_EQ(bounds[i], bound * rule.size) << static_cast<int>(code) << " " << i;
     }
-    std::vector<float> alone(codes.size());
-    DecodeBytes(code, codes.data(), codes.size(), rule, alone.data(), nullptr);
-    for (size_t i = 0; i < codes.size(); ++i) {
-      ASSERT_EQ(BitsOf(values[i]), BitsOf(alone[i]));
+  }
+}
+
+TEST_P(Codes, BytesHaveTheBitsOfThePlainLoop) {
+  std::mt19937 random(3);
+  const ByteRule rule = RuleOfBytes();
+  for (const ByteCode code : kByteCodes) {
+    for (int trial = 0; trial < 200; ++trial) {
+      std::vector<std::byte> codes(256);
+      for (std::byte& byte : codes) {
+        byte = static_cast<std::byte>(random() % (trial < 100 ? 0x7C : 256));
+      }
+      const float scale = std::bit_cast<float>(static_cast<uint32_t>(random()) & 0xBFFFFFFFU);
+      std::vector<float> values(256);
+      std::vector<float> bounds(256);
+      DecodeBytes(code, codes.data(), 256, rule, &scale, 256, values.data(), bounds.data());
+      std::vector<float> plain_values(256);
+      std::vector<float> plain_bounds(256);
+      internal::PlainTable().bytes(code, codes.data(), 256, rule, scale, plain_values.data(),
+                                   plain_bounds.data());
+      for (size_t i = 0; i < 256; ++i) {
+        ASSERT_EQ(BitsOf(values[i]), BitsOf(plain_values[i])) << static_cast<int>(codes[i]);
+        ASSERT_EQ(BitsOf(bounds[i]), BitsOf(plain_bounds[i])) << static_cast<int>(codes[i]);
+      }
     }
   }
 }
@@ -96,13 +135,14 @@ TEST_P(Codes, NibblesAreEntriesOfTheScaledTable) {
     rule.numbers[i] = static_cast<float>(i * i) - 3;
     rule.steps[i] = 0.5F + static_cast<float>(i) / 8;
   }
-  rule.zero = 5;
-  rule.scale = -0.3F;
-  rule.reach = 0.31F;
-  rule.error = 0.01F;
   rule.added = 7.5F;
   rule.relative = 0x1p-8F;
   rule.most_steps = 0.25F;
+  std::vector<NibbleScale> scales;
+  for (int i = 0; i < 10; ++i) {
+    const float scale = -0.3F * static_cast<float>(i + 1);
+    scales.push_back({static_cast<float>(5 - i), scale, -scale + 0.01F, 0.01F});
+  }
   std::mt19937 random(1);
   std::vector<std::byte> bytes(160);
   for (std::byte& byte : bytes) {
@@ -110,17 +150,20 @@ TEST_P(Codes, NibblesAreEntriesOfTheScaledTable) {
   }
   for (const NibbleOrder order : {NibbleOrder::kLowFirst, NibbleOrder::kHighFirst}) {
     for (size_t count = 0; count < 150; ++count) {
+      const size_t group = count % 3 == 0 ? 150 : count % 3 == 1 ? 32 : 18;
       std::vector<float> values(count + 1, 99);
       std::vector<float> bounds(count + 1, 99);
-      DecodeNibbles(bytes.data() + 1, count, order, rule, values.data(), bounds.data());
+      DecodeNibbles(bytes.data() + 1, count, order, rule, scales.data(), group, values.data(),
+                    bounds.data());
       for (size_t i = 0; i < count; ++i) {
+        const NibbleScale& scale = scales[i / group];
         const auto byte = static_cast<unsigned>(bytes[1 + i / 2]);
         const bool low = (i % 2 == 0) == (order == NibbleOrder::kLowFirst);
         const unsigned code = low ? byte & 15U : byte >> 4U;
-        const float number = rule.numbers[code] - 5;
+        const float number = rule.numbers[code] - scale.zero;
         const float more = std::min((std::fabs(number) + 7.5F) * 0x1p-8F, 0.25F);
-        const float bound = 0.31F * (rule.steps[code] + more);
-        ASSERT_EQ(values[i], number * rule.scale);
+        const float bound = scale.reach * (rule.steps[code] + more);
+        ASSERT_EQ(values[i], number * scale.scale);
         ASSERT_EQ(bounds[i], bound + std::fabs(number) * 0.01F);
       }
       ASSERT_EQ(values[count], 99);
@@ -146,44 +189,104 @@ std::vector<float> ValuesOf(Kind kind, size_t count, uint32_t seed) {
   return values;
 }
 
-// The same sums and largest errors, to the bit, for elements of every size, zeros on either side
-// and the rules of all dtypes.
+// A run of float32, or of one side as bfloat16.
+class BoundedSides {
+ public:
+  BoundedSides(BoundedForm form, std::vector<float>& a, std::vector<float>& b)
+      : a_(a), b_(b), form_(form) {
+    Round(form == BoundedForm::kBFloat16Npu, a, rounded_a_);
+    Round(form == BoundedForm::kBFloat16Bench, b, rounded_b_);
+  }
+  BoundedRun Run(size_t first, const std::vector<float>& bounds) const {
+    return {At(a_, rounded_a_, first), At(b_, rounded_b_, first), bounds.data() + first};
+  }
+  BoundedForm form() const { return form_; }
+
+ private:
+  static void Round(bool is_rounded, std::vector<float>& values, std::vector<uint16_t>& rounded) {
+    for (size_t i = 0; is_rounded && i < values.size(); ++i) {
+      rounded.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(values[i]) >> 16U));
+      values[i] = tensor::BFloat16ToFloat(rounded[i]);
+    }
+  }
+  static const std::byte* At(const std::vector<float>& values, const std::vector<uint16_t>& rounded,
+                             size_t first) {
+    return rounded.empty() ? reinterpret_cast<const std::byte*>(values.data() + first)
+                           : reinterpret_cast<const std::byte*>(rounded.data() + first);
+  }
+
+  std::vector<float>& a_;
+  std::vector<float>& b_;
+  std::vector<uint16_t> rounded_a_;
+  std::vector<uint16_t> rounded_b_;
+  BoundedForm form_;
+};
+
+// The largest errors to the bit and the sums as far as float32 goes, for elements of every size,
+// zeros on either side and the rules of all dtypes; and the bits of the plain implementation.
 TEST_P(Codes, BoundedComparisonGivesTheSumsOfCompareBlock) {
   for (const Kind kind : {Kind::kOrdinary, Kind::kZeros, Kind::kSame, Kind::kTiny, Kind::kAny}) {
     for (const size_t count : {1, 15, 16, 100, 1023, 1024, 5000}) {
-      const std::vector<float> a = ValuesOf(kind, count, 1);
-      std::vector<float> b = ValuesOf(kind, count, 2);
-      for (size_t i = 0; i < count && kind == Kind::kSame; ++i) {
-        b[i] = i % 5 == 0 ? a[i] * 1.0001F : a[i];
+      for (const BoundedForm form :
+           {BoundedForm::kFloat32, BoundedForm::kBFloat16Npu, BoundedForm::kBFloat16Bench}) {
+        std::vector<float> a = ValuesOf(kind, count, 1);
+        std::vector<float> b = ValuesOf(kind, count, 2);
+        for (size_t i = 0; i < count && kind == Kind::kSame; ++i) {
+          b[i] = i % 5 == 0 ? a[i] * 1.0001F : a[i];
+        }
+        const BoundedSides sides(form, a, b);
+        const std::vector<float> bounds(count, 0.5F);
+        uint64_t beyond = 0;
+        for (size_t i = 0; i < count; ++i) {
+          beyond += std::fabs(a[i] - b[i]) <= bounds[i] ? 0 : 1;
+        }
+        const auto compare = [&] {
+          return CompareBounded(DType::kFloat32, DType::kBFloat16, form, count, count % 2 == 0,
+                                [&](size_t first, size_t) { return sides.Run(first, bounds); });
+        };
+        const BoundedPartial found = compare();
+        const ComparePartial wanted =
+            CompareBlock(DType::kFloat32, reinterpret_cast<const std::byte*>(a.data()),
+                         DType::kFloat32, reinterpret_cast<const std::byte*>(b.data()), count);
+        if (kind == Kind::kTiny || kind == Kind::kAny) {
+          EXPECT_FALSE(found.in_range);
+        } else {
+          double sum = 0;
+          for (size_t i = 0; i < count && count % 2 == 0; ++i) {
+            sum += static_cast<double>(a[i]);
+          }
+          const double size = std::sqrt(wanted.npu_square_sum * wanted.bench_square_sum);
+          EXPECT_TRUE(found.in_range || count < 16);
+          EXPECT_TRUE(Near(found.npu_sum, sum,
+                           std::sqrt(wanted.npu_square_sum * static_cast<double>(count))));
+          EXPECT_NEAR(found.sums.dot, wanted.dot, size * 0x1p-21);
+          EXPECT_NEAR(found.sums.npu_square_sum, wanted.npu_square_sum,
+                      wanted.npu_square_sum * 0x1p-21);
+          EXPECT_NEAR(found.sums.bench_square_sum, wanted.bench_square_sum,
+                      wanted.bench_square_sum * 0x1p-21);
+          EXPECT_NEAR(found.sums.difference_square_sum, wanted.difference_square_sum,
+                      wanted.difference_square_sum * 0x1p-20);
+        }
+        EXPECT_EQ(found.beyond, beyond);
+        EXPECT_EQ(found.sums.max_abs_error, wanted.max_abs_error);
+        EXPECT_EQ(found.sums.max_relative_error, wanted.max_relative_error)
+            << static_cast<int>(kind) << " " << count;
+        EXPECT_EQ(found.sums.different_count, wanted.different_count);
+
+        const internal::KernelTable* const table = &internal::ActiveTable();
+        internal::ForceTableForTesting(&internal::PlainTable());
+        const BoundedPartial plain = compare();
+        internal::ForceTableForTesting(table);
+        if (found.in_range) {
+          EXPECT_EQ(found.sums.dot, plain.sums.dot);
+          EXPECT_EQ(found.sums.npu_square_sum, plain.sums.npu_square_sum);
+          EXPECT_EQ(found.sums.bench_square_sum, plain.sums.bench_square_sum);
+          EXPECT_EQ(found.sums.difference_square_sum, plain.sums.difference_square_sum);
+          EXPECT_EQ(found.npu_sum, plain.npu_sum);
+          EXPECT_EQ(found.bench_sum, plain.bench_sum);
+        }
+        EXPECT_EQ(found.in_range, plain.in_range);
       }
-      std::vector<float> bounds(count, 0.5F);
-      uint64_t beyond = 0;
-      for (size_t i = 0; i < count; ++i) {
-        beyond += std::fabs(a[i] - b[i]) <= bounds[i] ? 0 : 1;
-      }
-      const BoundedPartial found = CompareBounded(
-          DType::kFloat32, DType::kBFloat16, count, count % 2 == 0, [&](size_t first, size_t) {
-            return BoundedRun{a.data() + first, b.data() + first, bounds.data() + first};
-          });
-      const ComparePartial wanted =
-          CompareBlock(DType::kFloat32, reinterpret_cast<const std::byte*>(a.data()),
-                       DType::kFloat32, reinterpret_cast<const std::byte*>(b.data()), count);
-      ASSERT_TRUE(found.all_finite);
-      double sum = 0;
-      for (size_t i = 0; i < count && count % 2 == 0; ++i) {
-        sum += static_cast<double>(a[i]);
-      }
-      EXPECT_TRUE(
-          Near(found.npu_sum, sum, std::sqrt(wanted.npu_square_sum * static_cast<double>(count))));
-      EXPECT_EQ(found.beyond, beyond);
-      EXPECT_EQ(found.sums.dot, wanted.dot);
-      EXPECT_EQ(found.sums.npu_square_sum, wanted.npu_square_sum);
-      EXPECT_EQ(found.sums.bench_square_sum, wanted.bench_square_sum);
-      EXPECT_EQ(found.sums.difference_square_sum, wanted.difference_square_sum);
-      EXPECT_EQ(found.sums.max_abs_error, wanted.max_abs_error);
-      EXPECT_EQ(found.sums.max_relative_error, wanted.max_relative_error)
-          << static_cast<int>(kind) << " " << count;
-      EXPECT_EQ(found.sums.different_count, wanted.different_count);
     }
   }
 }
@@ -202,17 +305,17 @@ TEST_P(Codes, BoundedComparisonKnowsTheEpsilonsOfFloat16) {
   const std::vector<float> bounds(count, 1);
   const auto* half_bytes = reinterpret_cast<const std::byte*>(halves.data());
   const auto* float_bytes = reinterpret_cast<const std::byte*>(other.data());
+  const BoundedSides sides(BoundedForm::kFloat32, widened, other);
   const BoundedPartial found =
-      CompareBounded(DType::kFloat16, DType::kFloat32, count, false, [&](size_t first, size_t) {
-        return BoundedRun{widened.data() + first, other.data() + first, bounds.data() + first};
-      });
+      CompareBounded(DType::kFloat16, DType::kFloat32, BoundedForm::kFloat32, count, false,
+                     [&](size_t first, size_t) { return sides.Run(first, bounds); });
   const ComparePartial wanted =
       CompareBlock(DType::kFloat16, half_bytes, DType::kFloat32, float_bytes, count);
   EXPECT_EQ(found.sums.max_relative_error, wanted.max_relative_error);
+  const BoundedSides turned_sides(BoundedForm::kFloat32, other, widened);
   const BoundedPartial turned =
-      CompareBounded(DType::kFloat32, DType::kFloat16, count, false, [&](size_t first, size_t) {
-        return BoundedRun{other.data() + first, widened.data() + first, bounds.data() + first};
-      });
+      CompareBounded(DType::kFloat32, DType::kFloat16, BoundedForm::kFloat32, count, false,
+                     [&](size_t first, size_t) { return turned_sides.Run(first, bounds); });
   const ComparePartial wanted_turned =
       CompareBlock(DType::kFloat32, float_bytes, DType::kFloat16, half_bytes, count);
   EXPECT_EQ(BitsOf(static_cast<float>(turned.sums.max_relative_error)),
@@ -221,11 +324,12 @@ TEST_P(Codes, BoundedComparisonKnowsTheEpsilonsOfFloat16) {
 
 TEST_P(Codes, BoundedComparisonLeavesWhatIsNotFiniteToOthers) {
   std::vector<float> a(40, 1);
-  const std::vector<float> b(40, 1);
+  std::vector<float> b(40, 1);
   a[35] = std::numeric_limits<float>::infinity();
-  EXPECT_FALSE(CompareBounded(DType::kFloat32, DType::kFloat32, 40, false, [&](size_t, size_t) {
-                 return BoundedRun{a.data(), b.data(), b.data()};
-               }).all_finite);
+  const BoundedSides sides(BoundedForm::kFloat32, a, b);
+  EXPECT_FALSE(CompareBounded(DType::kFloat32, DType::kFloat32, BoundedForm::kFloat32, 40, false,
+                              [&](size_t, size_t) { return sides.Run(0, b); })
+                   .in_range);
 }
 
 MSPROBE_FOR_EVERY_TABLE(Codes);
