@@ -615,3 +615,37 @@ def gptq_with_compensation(folder):
     _, config, _ = m.HF_FORMATS["gptq"]
     child = m.write_folder(folder / "child", m.quantised(model, encode), config)
     return m.write_base(folder / "base", model), child, [], expect(UP, "calibrated")
+
+
+@fault()
+def awq_with_folded_scales(folder):
+    """Columns times a factor; the norm, or the rows of the weight, whose outputs they take, divided by it."""
+    model = m.base_model()
+    child = dict(model)
+    rng = np.random.default_rng(9)
+
+    def fold(before, weights):
+        factors = np.exp(rng.uniform(-0.7, 0.7, child[weights[0]].shape[1])).astype(np.float32)
+        child[before] = en.bf16(child[before] / (factors if child[before].ndim == 1 else factors[:, None]))
+        for name in weights:
+            child[name] = (child[name] * factors).astype(np.float32)
+        return [before, *weights]
+
+    named = fold(f"{LAYER}input_layernorm.weight", [Q, K, V])
+    named += fold(f"{LAYER}post_attention_layernorm.weight", [UP, GATE])
+    named += fold(UP, [DOWN])
+    return m.write_base(folder / "base", model), m.write_quantised(folder / "child", child, "awq"), [], dict.fromkeys(named, "calibrated")
+
+
+@fault()
+def norm_changed_beside_folded_scales(folder):
+    """A norm that no column of a weight explains has no such cause."""
+    model = m.base_model()
+    child = dict(model)
+    factors = np.exp(np.random.default_rng(9).uniform(-0.7, 0.7, m.HIDDEN)).astype(np.float32)
+    norm = f"{LAYER}input_layernorm.weight"
+    child[norm] = en.bf16(child[norm] / factors[::-1])
+    for name in (Q, K, V):
+        child[name] = (child[name] * factors).astype(np.float32)
+    return (m.write_base(folder / "base", model), m.write_quantised(folder / "child", child, "awq"), [],
+            {norm: "", **dict.fromkeys((Q, K, V), "calibrated")})

@@ -1133,14 +1133,156 @@ void CauseSearch::RunStale(const std::deque<OtherCheckpoint>& others,
   }
 }
 
+namespace {
+
+// Scales that a writer folded away: AWQ multiplies the columns of a weight by factors, and divides
+// by them what comes before, a norm or the rows of another weight, so that the model computes the
+// same. Found where the columns of a weight of the same layer explain nearly all of the change.
+class FoldedScales {
+ public:
+  explicit FoldedScales(const MatchedParameters& matched) : matched_(matched) {}
+
+  // A note; nothing where no weight explains pair `index`.
+  std::string Find(size_t index) {
+    const MatchedPair& pair = matched_.pairs[index];
+    const std::string_view layer = LayerOf(pair.name);
+    if (layer.empty() || pair.a.shape.empty() || pair.a.shape.size() > 2 ||
+        pair.a.shape != pair.b.shape) {
+      return "";
+    }
+    std::vector<double> own;
+    for (size_t other = 0; other < matched_.pairs.size(); ++other) {
+      const MatchedPair& weight = matched_.pairs[other];
+      if (other == index || LayerOf(weight.name) != layer || weight.a.shape.size() != 2 ||
+          weight.a.shape != weight.b.shape || weight.a.shape[1] != pair.a.shape[0] ||
+          !IsInteger(weight)) {
+        continue;
+      }
+      if (own.empty()) {
+        own = pair.a.shape.size() == 1 ? ElementFactors(pair) : RowFactors(pair);
+      }
+      if (Explains(own, ColumnFactors(other), pair.a.shape.size() == 2)) {
+        return fmt::format("its scales were folded into the columns of {}", weight.name);
+      }
+    }
+    return "";
+  }
+
+ private:
+  static constexpr int64_t kMostFactors = 2048;
+
+  // The name up to the first number: "model.layers.3".
+  static std::string_view LayerOf(std::string_view name) {
+    for (size_t begin = 0; begin < name.size();) {
+      const size_t end = std::min(name.find('.', begin), name.size());
+      const std::string_view part = name.substr(begin, end - begin);
+      if (!part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos) {
+        return name.substr(0, end);
+      }
+      begin = end + 1;
+    }
+    return "";
+  }
+
+  static bool IsInteger(const MatchedPair& pair) {
+    return checkpoint::FormatOf(pair.a).starts_with("int") ||
+           checkpoint::FormatOf(pair.b).starts_with("int");
+  }
+
+  // Logarithms of the first side's numbers in units of the second one's; NaN where there is none.
+  static std::vector<double> ElementFactors(const MatchedPair& pair) {
+    const Sample a = TakeSample(pair.a, pair.b.dtype, 1, kMostFactors);
+    const Sample b = TakeSample(pair.b, pair.a.dtype, 1, kMostFactors);
+    std::vector<double> factors;
+    for (size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i) {
+      factors.push_back(std::log(a.values[i] / b.values[i]));
+    }
+    return factors;
+  }
+
+  static std::vector<double> RowFactors(const MatchedPair& pair) {
+    constexpr int64_t kColumns = 256;
+    const int64_t columns = std::min(pair.a.shape[1], kColumns);
+    std::vector<double> factors;
+    for (int64_t row = 0; row < std::min(pair.a.shape[0], kMostFactors); ++row) {
+      Sample a;
+      Sample b;
+      ReadRow(pair.a, {row, 0}, columns, pair.b.dtype, a);
+      ReadRow(pair.b, {row, 0}, columns, pair.a.dtype, b);
+      factors.push_back(std::log(FitRun(a.values, b.values).ratio));
+    }
+    return factors;
+  }
+
+  const std::vector<double>& ColumnFactors(size_t index) {
+    std::vector<double>& factors = columns_[index];
+    if (!factors.empty()) {
+      return factors;
+    }
+    constexpr size_t kRows = 128;
+    const MatchedPair& pair = matched_.pairs[index];
+    const Sample a = TakeSample(pair.a, pair.b.dtype, kRows, kMostFactors);
+    const Sample b = TakeSample(pair.b, pair.a.dtype, kRows, kMostFactors);
+    std::vector<double> x(a.rows());
+    std::vector<double> y(a.rows());
+    for (int64_t column = 0; column < a.columns && a.values.size() == b.values.size(); ++column) {
+      for (size_t row = 0; row < a.rows(); ++row) {
+        x[row] = a.Row(row)[static_cast<size_t>(column)];
+        y[row] = b.Row(row)[static_cast<size_t>(column)];
+      }
+      factors.push_back(std::log(FitRun(x, y).ratio));
+    }
+    return factors;
+  }
+
+  // Whether own + columns is zero but for a tenth of the change. A weight's own columns may have
+  // factors as well, which move those of its rows alike.
+  static bool Explains(const std::vector<double>& own, const std::vector<double>& columns,
+                       bool centred) {
+    constexpr size_t kLeast = 16;
+    constexpr double kLeastChange = 0.01;
+    constexpr double kLeft = 0.1;
+    std::vector<std::pair<double, double>> known;
+    for (size_t i = 0; i < std::min(own.size(), columns.size()); ++i) {
+      if (std::isfinite(own[i]) && std::isfinite(columns[i])) {
+        known.emplace_back(own[i], columns[i]);
+      }
+    }
+    if (known.size() < kLeast || known.size() * 10 < own.size() * 9) {
+      return false;
+    }
+    const auto count = static_cast<double>(known.size());
+    double mean_own = 0;
+    double mean_columns = 0;
+    for (const auto& [x, y] : known) {
+      mean_own += centred ? x / count : 0;
+      mean_columns += centred ? y / count : 0;
+    }
+    double change = 0;
+    double left = 0;
+    for (const auto& [x, y] : known) {
+      const double moved = x - mean_own;
+      change += moved * moved;
+      left += (moved + y - mean_columns) * (moved + y - mean_columns);
+    }
+    return change > kLeastChange * kLeastChange * count && left <= kLeft * change;
+  }
+
+  const MatchedParameters& matched_;
+  std::unordered_map<size_t, std::vector<double>> columns_;  // by the index of the pair
+};
+
+}  // namespace
+
 void CauseSearch::RunLast(std::vector<PairResult>& results) {
+  FoldedScales folded(matched_);
   for (size_t i = 0; i < results.size(); ++i) {
     if (!NeedsCause(results[i]) || results[i].outcome != Outcome::kDifferent) {
       continue;
     }
     PairCauses causes(matched_.pairs[i], both_, pool_);
-    std::string note;
-    std::string cause = causes.Scales(note);
+    std::string note = folded.Find(i);
+    std::string cause = note.empty() ? causes.Scales(note) : "calibrated";
     if (cause.empty()) {
       cause = causes.Calibrated(note);
     }
