@@ -34,6 +34,8 @@ using digest::Model;
 using digest::Whole;
 using kernels::DigestCast;
 
+constexpr std::string_view kSwappedWith = "swapped_with:";
+
 struct DigestSide {
   Model model;
   std::optional<Checkpoint> checkpoint;  // that was digested here
@@ -453,11 +455,11 @@ class DigestComparer {
       return nullptr;
     };
     if (const Whole* other = find(1, a.entry, b)) {
-      pair.cause = fmt::format("swapped_with:{}", NameInTest(other->entry));
+      pair.cause = fmt::format("{}{}", kSwappedWith, NameInTest(other->entry));
       pair.notes.push_back(
           fmt::format("the test has the values of {} of the reference", other->entry.name));
     } else if (const Whole* mine = find(0, b.entry, a)) {
-      pair.cause = fmt::format("swapped_with:{}", mine->entry.name);
+      pair.cause = fmt::format("{}{}", kSwappedWith, mine->entry.name);
       pair.notes.push_back(
           fmt::format("the reference has the values of {} of the test", mine->entry.name));
     }
@@ -525,10 +527,12 @@ class DigestComparer {
     return false;
   }
 
-  // Digests or checkpoints of other steps that --also names.
+  // Digests or checkpoints of other steps that --also names. The values of the same parameter say
+  // more than those of another one, of which models have equal ones: norms before they are trained.
   Status FindStale() {
     const auto unexplained = [](const PairResult& pair) {
-      return pair.outcome == Outcome::kDifferent && pair.cause.empty();
+      return pair.outcome == Outcome::kDifferent &&
+             (pair.cause.empty() || pair.cause.starts_with(kSwappedWith));
     };
     for (const std::filesystem::path& path : options_.also) {
       if (std::none_of(result_.pairs.begin(), result_.pairs.end(), unexplained)) {
@@ -554,6 +558,9 @@ class DigestComparer {
           for (size_t i = 0; i < parts_.size(); ++i) {
             PairResult& pair = result_.pairs[i];
             if (unexplained(pair) && parts_[i][side] == whole.entry.part) {
+              if (!pair.cause.empty()) {
+                pair.notes.pop_back();
+              }
               pair.cause = "stale";
               pair.notes.push_back(fmt::format("the {} has the values of {}",
                                                side == 0 ? "test" : "reference", path.string()));

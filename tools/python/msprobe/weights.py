@@ -117,16 +117,17 @@ def _tensors_of(models):
                 found[base + name] = _stored(parameter)
             transient = getattr(module, "_non_persistent_buffers_set", ())
             for name, buffer in list(module._buffers.items()):
-                if buffer is not None and name not in transient:
+                # Names like vLLM's _k_scale, of its cache, are no part of a model's files.
+                if buffer is not None and name not in transient and not name.startswith("_"):
                     found[base + name] = buffer
         found.update(flat)
     return found
 
 
 def _stored(parameter):
-    """DeepSpeed's ZeRO stage 3 keeps this rank's part beside an empty parameter."""
+    """DeepSpeed's ZeRO stage 3 keeps this rank's part beside a parameter that is empty, or whole for the moment."""
     part = getattr(parameter, "ds_tensor", None)
-    return part if part is not None and hasattr(parameter, "ds_shape") and parameter.numel() != getattr(parameter, "ds_numel", -1) else parameter
+    return part if part is not None and hasattr(parameter, "ds_shape") else parameter
 
 
 def _flat_parameters(module, paths):

@@ -75,4 +75,5 @@ def main(stage, *options):
     remove_shared_memory()
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

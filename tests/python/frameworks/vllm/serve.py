@@ -45,4 +45,5 @@ def main():
     run.close()
 
 
-main()
+if __name__ == "__main__":
+    main()
