@@ -142,26 +142,27 @@ inline void LargestErrorsStep(float npu, float bench, const RelativeRule& rule,
   lanes.relative_error_nan = lanes.relative_error_nan || std::isnan(relative);
 }
 
-// What |n - b| must exceed to change the largest errors: `absolute`, or relative * |b|, with
-// `zero_divisor` for |b| where b is zero. Both are lower than the errors found so far by more than
-// what float32 rounds. Errors of zeros are errors of n + epsilon, which is n but for a rounding
-// that a quarter of epsilon bounds; and epsilons that differ make an error of two zeros.
+// What |n - b| must exceed to change the largest errors: `absolute`, or relative * |b| computed
+// exactly, with `zero_divisor` for |b| where b is zero. Exactly, as codes of zero have an error of 1
+// each; loops that round the product take kBelowRounding of it. Errors of zeros are errors of
+// n + epsilon, which is n but for a rounding that a quarter of epsilon bounds; and epsilons that
+// differ make an error of two zeros.
 struct BoundedLimits {
   float absolute = 0;
   float relative = 0;
   float zero_divisor = 0;
   bool zeros_agree = false;
 };
+inline constexpr float kBelowRounding = 1 - 0x1p-20F;
 
 inline BoundedLimits LimitsOf(const CompareLanes& lanes, const RelativeRule& rule) {
   constexpr double kMost = std::numeric_limits<float>::max();
-  constexpr float kLess = 1 - 0x1p-20F;
   BoundedLimits limits;
-  limits.absolute = static_cast<float>(lanes.max_abs_error) * kLess;
-  limits.relative = static_cast<float>(std::min(lanes.max_relative_error, kMost)) * kLess;
+  limits.absolute = static_cast<float>(lanes.max_abs_error) * kBelowRounding;
+  limits.relative = static_cast<float>(std::min(lanes.max_relative_error, kMost));
   limits.zeros_agree = rule.npu_epsilon == rule.bench_epsilon && rule.npu_epsilon > 0;
   limits.zero_divisor = limits.zeros_agree && lanes.max_relative_error >= 0.25
-                            ? static_cast<float>(rule.bench_epsilon)
+                            ? static_cast<float>(rule.bench_epsilon) * kBelowRounding
                             : 0;
   return limits;
 }

@@ -233,7 +233,11 @@ HWY_INLINE void SetLimits(const CompareLanes& lanes, const RelativeRule& rule,
   constexpr FloatTag d;
   const BoundedLimits limits = LimitsOf(lanes, rule);
   state.absolute_limit = hn::Set(d, limits.absolute);
+#if HWY_NATIVE_FMA
   state.relative_limit = hn::Set(d, limits.relative);
+#else
+  state.relative_limit = hn::Set(d, limits.relative * kBelowRounding);
+#endif
   state.zero_divisor = hn::Set(d, limits.zero_divisor);
   state.zeros_agree = limits.zeros_agree;
 }
@@ -284,8 +288,13 @@ HWY_INLINE void BoundedVector(const std::byte* npu_group, const std::byte* bench
   state.within = CountIn(state.within, hn::Le(apart, bound));
   const auto is_zero = hn::Eq(bench, hn::Zero(d));
   const Floats divisor = hn::IfThenElse(is_zero, state.zero_divisor, hn::Abs(bench));
-  const Floats limit = hn::Min(state.absolute_limit, hn::Mul(state.relative_limit, divisor));
-  auto reached = hn::Gt(apart, limit);
+#if HWY_NATIVE_FMA
+  const auto is_relative =
+      hn::Gt(hn::NegMulAdd(state.relative_limit, divisor, apart), hn::Zero(d));
+#else
+  const auto is_relative = hn::Gt(apart, hn::Mul(state.relative_limit, divisor));
+#endif
+  auto reached = hn::Or(is_relative, hn::Gt(apart, state.absolute_limit));
   if (HWY_UNLIKELY(!state.zeros_agree)) {
     reached = hn::Or(reached, is_zero);
   }
