@@ -143,10 +143,10 @@ inline void LargestErrorsStep(float npu, float bench, const RelativeRule& rule,
 }
 
 // What |n - b| must exceed to change the largest errors: `absolute`, or relative * |b| computed
-// exactly, with `zero_divisor` for |b| where b is zero. Exactly, as codes of zero have an error of 1
-// each; loops that round the product take kBelowRounding of it. Errors of zeros are errors of
-// n + epsilon, which is n but for a rounding that a quarter of epsilon bounds; and epsilons that
-// differ make an error of two zeros.
+// exactly, with `zero_divisor` for |b| where b is zero. Exactly, as codes of zero have an error of
+// 1 each; loops that round the product take kBelowRounding of it. Errors of zeros are errors of n +
+// epsilon, which is n but for a rounding that a quarter of epsilon bounds; and epsilons that differ
+// make an error of two zeros.
 struct BoundedLimits {
   float absolute = 0;
   float relative = 0;

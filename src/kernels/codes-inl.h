@@ -289,8 +289,7 @@ HWY_INLINE void BoundedVector(const std::byte* npu_group, const std::byte* bench
   const auto is_zero = hn::Eq(bench, hn::Zero(d));
   const Floats divisor = hn::IfThenElse(is_zero, state.zero_divisor, hn::Abs(bench));
 #if HWY_NATIVE_FMA
-  const auto is_relative =
-      hn::Gt(hn::NegMulAdd(state.relative_limit, divisor, apart), hn::Zero(d));
+  const auto is_relative = hn::Gt(hn::NegMulAdd(state.relative_limit, divisor, apart), hn::Zero(d));
 #else
   const auto is_relative = hn::Gt(apart, hn::Mul(state.relative_limit, divisor));
 #endif
