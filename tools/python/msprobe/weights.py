@@ -117,7 +117,7 @@ def _tensors_of(models):
                 found[base + name] = _stored(parameter)
             transient = getattr(module, "_non_persistent_buffers_set", ())
             for name, buffer in list(module._buffers.items()):
-                # Names like vLLM's _k_scale, of its cache, are no part of a model's files.
+                # Checkpoints have no names like vLLM's _k_scale, of its cache.
                 if buffer is not None and name not in transient and not name.startswith("_"):
                     found[base + name] = buffer
         found.update(flat)
