@@ -275,6 +275,23 @@ class CompareLayouts(unittest.TestCase):
         self.assertEqual((point["kind"], point["call"], point["relation"]["kind"]), ("computation", "Module.down.Linear.forward.0", "scale"))
         self.assertAlmostEqual(point["relation"]["factor"], 1.5, 4)
 
+    def test_shares_of_a_gradient_are_as_exact_as_the_backward_pass_that_made_them(self):
+        def give(folder, dtype, factor):
+            for rank in (folder / "step0").iterdir():
+                dump = json.loads((rank / "dump.json").read_text())
+                gradient = {**described(numpy.ones((BATCH, WIDTH), numpy.float32)), "dtype": "torch." + dtype}
+                dump["data"]["Module.norm.Norm.backward.0"] = {"input": [gradient], "output": [gradient]}
+                (rank / "dump.json").write_text(json.dumps(dump))
+                given = described((factor * numpy.arange(1, WIDTH + 1)).astype(numpy.float32))
+                (rank / "reduced_gradients.json").write_text(json.dumps({**dump, "data": {"Module.norm.Norm.parameters_grad.reduced": {"weight": [given]}}}))
+            return folder
+
+        for dtype in ("bfloat16", "float32"):
+            with self.subTest(dtype=dtype):
+                self.setUp()
+                self.compare(give(self.cut(tp=2, layout=True), dtype, numpy.array([1.003, 0.998, 1.002, 0.999, 1.001, 0.998])), give(self.one(), dtype, 1))
+                self.assertEqual("Module.norm.Norm.parameters_grad.reduced.weight" in self.said, dtype == "float32", self.said)
+
     def test_a_user_may_say_how_a_run_is_cut(self):
         given = self.folder / "layouts.json"
         given.write_text(json.dumps({"npu": {"groups": {"tp": 2}, "parameters": {"*up.weight": {"kind": "shard", "dim": 0, "parts": 2, "blocks": [INNER, INNER]}}},

@@ -238,6 +238,9 @@ double Agreement::Epsilon(const SideRow& row) const {
   if (!row.is_tensor) {
     return 0;
   }
+  if (row.rounded_to != DType::kFloat64) {
+    return EpsilonOf(row.rounded_to);
+  }
   // Dtype texts are interned per side: comparing addresses finds them without reading.
   for (const KnownDType& known : known_) {
     if (known.text.data() == row.dtype.data() && known.text.size() == row.dtype.size()) {

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "msprobe/dtype.h"
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/options.h"
@@ -100,6 +101,8 @@ struct SideRow {
   dump::RowState state = dump::RowState::kInput;
   bool is_tensor = false;  // a leaf with a dtype
   RequiresGrad requires_grad = RequiresGrad::kAbsent;
+  // What each summand of a joined gradient was rounded to, if that is coarser than its dtype.
+  DType rounded_to = DType::kFloat64;
 };
 
 // True for inputs and kwargs; all other rows are results.

@@ -18,7 +18,10 @@
 
 #include <fmt/format.h>
 
+#include "msprobe/dtype.h"
+
 #include "src/analysis/compare/agreement.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare::layouts {
 namespace {
@@ -485,6 +488,9 @@ class PairJoiner {
     for (size_t side = 0; side < 2; ++side) {
       FinishRow(side, *sides[side], *rows[side]);
     }
+    if (pair.calls[0]->is_reduced) {
+      TakeRoundingOfSummands(pair, n.row, b.row);
+    }
     if (!IsFloating(n.row)) {
       // Whole numbers are exact, but sums over parts of them are rounded otherwise.
       for (const Stat stat : {kMean, kNorm}) {
@@ -502,6 +508,39 @@ class PairJoiner {
       n.row.shape = made_[0].Intern(b.row.shape);  // another shape would be a difference
     }
     return {std::move(n), std::move(b)};
+  }
+
+  // Each rank rounds its share of a gradient to the dtype of its backward pass, in whatever the
+  // shares are then summed and kept. Other layouts have other shares.
+  void TakeRoundingOfSummands(const CallPair& pair, SideRow& npu, SideRow& bench) const {
+    const auto unit_of = [](std::string_view text) {
+      const std::optional<DType> dtype = ParseDType(text);
+      return std::pair(dtype ? tensor::FormatOf(*dtype).unit : 0, dtype.value_or(DType::kFloat64));
+    };
+    auto coarsest = std::max(unit_of(npu.dtype), unit_of(bench.dtype));
+    bool found = false;
+    for (size_t side = 0; side < 2; ++side) {
+      const CallMember& member = pair.calls[side]->members.front();
+      const LoadedRank& rank = *sides_[side]->ranks[member.rank];
+      const std::string_view name = rank.side.entries[member.entry].name;
+      const std::string backward =
+          fmt::format("{}.backward.0", name.substr(0, name.find(".parameters_grad")));
+      const auto entry = rank.entry_of.find(backward);
+      if (entry == rank.entry_of.end()) {
+        continue;
+      }
+      const SideEntry& rows = rank.side.entries[entry->second];
+      for (uint32_t i = rows.first_row; i < rows.first_row + rows.row_count; ++i) {
+        const SideRow& row = rank.side.rows[i];
+        if (row.is_tensor && IsInput(row) && unit_of(row.dtype).first > coarsest.first) {
+          coarsest = unit_of(row.dtype);
+          found = true;
+        }
+      }
+    }
+    if (found) {
+      npu.rounded_to = bench.rounded_to = coarsest.second;
+    }
   }
 
   // A gradient may be that of the last micro-batch alone, where it is added up elsewhere. What the
