@@ -29,7 +29,7 @@
 namespace msprobe::analysis::compare::layouts {
 namespace {
 
-constexpr double kKnownShare = 0.5;      // of the paths: names that are the same anyway
+constexpr double kSameNamesShare = 0.5;  // of the paths: names that are the same anyway
 constexpr double kCostOfNothing = -1e9;  // what cannot be partners
 constexpr double kGainOfShapes = 2;
 constexpr double kGainOfValues = 4;
@@ -402,7 +402,7 @@ bool AreNamedAlike(const std::vector<ParameterOwner>& npu,
     return known.contains(holder.path);
   });
   const size_t fewer = std::min(npu.size(), known.size());
-  return static_cast<double>(count) >= kKnownShare * static_cast<double>(fewer);
+  return static_cast<double>(count) >= kSameNamesShare * static_cast<double>(fewer);
 }
 
 // The first result of a module's first call.
