@@ -12,6 +12,8 @@ import tempfile
 
 import torch
 
+from msprobe.pytorch.compile_check.repro import copied
+
 VISIBLE = 1e-3
 
 
@@ -103,7 +105,7 @@ class _Both:
 
     def _run(self, *args):
         self.result()
-        copies = [_copy(item) for item in args]
+        copies = copied(list(args))
         self._right(*copies)
         self._wrong(*args)
         for index, (one, other) in enumerate(zip(args, copies)):
@@ -112,14 +114,6 @@ class _Both:
                 change = float(torch.linalg.vector_norm((one.double() - other.double()).nan_to_num(1e30, 1e30, -1e30)))
                 if change:
                     self._planter.moved[index] = max(self._planter.moved.get(index, 0.0), change / size if size else float("inf"))
-
-
-def _copy(item):
-    if not isinstance(item, torch.Tensor):
-        return item
-    copy = torch.empty_strided(item.shape, item.stride(), dtype=item.dtype)
-    copy.copy_(item)
-    return copy
 
 
 def campaign(names, count, seed, check):

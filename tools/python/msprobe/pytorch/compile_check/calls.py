@@ -99,7 +99,7 @@ class Buffers:
 class Suspect:
     """An output of a kernel that does not have the value of any node; `node` is the one that it may have to be. Has a dtype, as a tensor has."""
 
-    __slots__ = ("kernel", "output", "is_part", "dtype", "count", "node", "far", "nodes", "judged", "extract", "expected")
+    __slots__ = ("kernel", "output", "is_part", "dtype", "count", "node", "far", "nodes", "judged", "extract", "expected", "only_if_used")
 
     def __init__(self, kernel, output, part, dtype, count, node, far, nodes):
         self.kernel = kernel
@@ -112,6 +112,7 @@ class Suspect:
         self.nodes = nodes
         self.judged = False
         self.extract = self.expected = None
+        self.only_if_used = False
 
 
 class CheckedCall:
@@ -272,10 +273,14 @@ class CheckedCall:
 
         def found(name, item, same, far, search, evaluation):
             other = search.covers_more(item, same[0], kernel.name) if len(writes) == 1 else None
-            if other is None:
-                self._right(kernel.name, name, item, same, far, evaluation)
-            else:
+            if other is not None:
                 self._suspect(kernel.name, name, item, *other, evaluation)
+                return
+            later = search.beyond(item, same[0], graph.fused(kernel.name))
+            self._right(kernel.name, name, item, same, far, evaluation)
+            if later is not None:  # wrong only where later kernels show that it is
+                self._suspect(kernel.name, name, item, *later, evaluation)
+                self._suspects[-1].only_if_used = True
 
         left = [(name, item) for name, item in left if not self._copied(kernel.name, name, item, known, evaluation)]
         left = left and match(left, graph.fused(kernel.name))
@@ -340,7 +345,7 @@ class CheckedCall:
 
     def _judge_suspects(self):
         """At the end: a node that lies in no buffer is in the one that is nearest to it."""
-        left = sorted((suspect for suspect in self._suspects if not suspect.judged), key=lambda suspect: (-suspect.far.share, suspect.far.ratio))
+        left = sorted((suspect for suspect in self._suspects if not suspect.judged and not suspect.only_if_used), key=lambda suspect: (-suspect.far.share, suspect.far.ratio))
         for suspect in left:
             if suspect.node in self._matched and not (suspect.is_part and suspect.node in self._graph.free_nodes):
                 self._row(suspect.kernel, suspect.output, NOT_CHECKED, suspect, reason=INTERMEDIATE, extract=suspect.extract)

@@ -33,7 +33,7 @@ class Search:
         waiting, seen = list(node.users), set()
         while waiting:
             user = waiting.pop()
-            if user not in available or rules.name_of(user.target) in _ASSEMBLED:
+            if user not in available or rules.name_of(user.target) in _STORED:
                 return True
             if is_view(user) and user not in seen:
                 if user in self._graph.returned:
@@ -167,6 +167,19 @@ class Search:
                     return node, far
         return None
 
+    def beyond(self, item, found, fused):
+        """(node, distance) of a node that others need and that the kernel may compute of `found`, where none needs `found` itself: a kernel that
+        lost its last operators leaves an intermediate of its own, exactly. None where there is none."""
+        available = set(self._reachable)
+        if self._needed(found, available):
+            return None
+        for node in self._evaluation.reachable(fused):
+            if node is not found and node not in self._matched and not is_view(node) and self._fits(node, item) and \
+                    self._needed(node, available) and found in self._evaluation.made_of(node):
+                far = self.distance_to(node, item)
+                return (node, far) if far is not None and far.ratio > 1 else None
+        return None
+
     def by_structure(self, item, allowed, base):
         self._reachable = self._evaluation.reachable(allowed)
         for node in self._reachable:
@@ -178,8 +191,8 @@ class Search:
         return self._reasons.get(id(item), "")
 
 
-# What is written part by part into one buffer.
-_ASSEMBLED = frozenset(("cat", "stack", "hstack", "vstack"))
+# Whose arguments are written where they end up: part by part into one buffer, or into an argument of the graph.
+_STORED = frozenset(("cat", "stack", "hstack", "vstack", "copy_"))
 _VIEWS = frozenset("""view _unsafe_view reshape permute transpose t expand unsqueeze squeeze slice select alias detach split
 split_with_sizes unbind diagonal as_strided lift_fresh_copy""".split())
 
