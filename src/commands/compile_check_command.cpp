@@ -70,7 +70,9 @@ class CompileCheckCommand final : public Command {
       : Command("compile_check",
                 "Run an unmodified script and judge every kernel that torch.compile generated") {}
 
-  std::vector<Positional> positionals() override { return {ProgramArgument(program_, kRequired)}; }
+  std::vector<Positional> positionals() override {
+    return {ProgramArgument(program_, NeededUnless{"--read"})};
+  }
 
   FlagTable flags() override {
     return {
@@ -84,9 +86,19 @@ class CompileCheckCommand final : public Command {
         Text("--budget", "LIMIT,...", &budget_,
              "Seconds that checking may take (30s), and memory for one kernel (2GB)",
              kSeparatedByCommas),
+        Path("--read", "DIR", &read_,
+             "Answer from the tables that an earlier run left in DIR; nothing is run"),
+        Group::kMethod,
+        Choice("--against", "NAME", &against_, {"eager"},
+               "Also hold outputs of whole graphs against their operators run one by one"),
         Group::kOutput,
         Path("--output -o", "DIR", &output_, "Folder of compile_check.csv, or of one per rank",
              Default{"./compile_checked"}),
+        Path("--repro", "DIR", &repro_,
+             "Also write kernels alone, each with a script that judges it again: those that are "
+             "wrong or, with --kernel, those chosen"),
+        FormatsFlag({{"csv", nullptr}, {"html", &wants_page_}}, "csv"),
+        OpenFlag(answer_),
         ForceFlag(),
         AnswerRows(answer_, checked::kGateLevels),
     };
@@ -99,6 +111,10 @@ class CompileCheckCommand final : public Command {
          "every process of a distributed run; exit code 1 if a kernel is wrong"},
         {"msprobe compile_check --step 0,100 --budget 60s -- python3 train.py",
          "two calls of each graph, and no more than a minute"},
+        {"msprobe compile_check --repro alone -- python3 train.py",
+         "each wrong kernel with its inputs and a script that runs it again"},
+        {"msprobe compile_check --read ./compile_checked --format html",
+         "the answer of a run that has ended, with a page for browsers"},
     };
   }
 
@@ -111,14 +127,17 @@ class CompileCheckCommand final : public Command {
       return UsageError("compile_check runs scripts of PyTorch only")
           .WithHint("msprobe compile_check -- python3 train.py");
     }
+    if (!read_.empty()) return Read(context);
     MSP_ASSIGN_OR_RETURN(const std::string overrides, OverridesJson());
+    MSP_ASSIGN_OR_RETURN(const std::filesystem::path page, PageIn(output_));
     MSP_RETURN_IF_ERROR(ClearOutput());
     LaunchOptions options = LaunchOf(program_, "pytorch", answer_, context);
     options.purpose = "COMPILE_CHECK";
     options.overrides_json = overrides;
     options.output_folder = output_;
     MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
-    MSP_ASSIGN_OR_RETURN(const checked::Verdicts verdicts, checked::ReadTables(output_));
+    MSP_ASSIGN_OR_RETURN(checked::Verdicts verdicts, checked::ReadTables(output_));
+    if (!repro_.empty()) verdicts.alone = checked::KernelsAloneIn(repro_);
     report::Document document = checked::MakeDocument(verdicts);
     const bool failed = end.signal != 0 || end.exit_code != 0;
     if (failed) {
@@ -132,13 +151,43 @@ class CompileCheckCommand final : public Command {
                                        : WhyNothing(end.progress, options.framework)));
     }
     return EmitAndEnd(std::move(document), answer_, context, end,
-                      failed ? std::optional(end.exit_code) : std::nullopt);
+                      failed ? std::optional(end.exit_code) : std::nullopt, page);
   }
 
  private:
+  // The answer of a run that has ended.
+  Result<ExitCode> Read(const Context& context) {
+    if (!program_.empty()) {
+      return UsageError("--read answers from tables, and runs nothing")
+          .WithHint("msprobe compile_check --read ./compile_checked");
+    }
+    OwnForms own;
+    MSP_ASSIGN_OR_RETURN(own.page, PageIn(read_));
+    MSP_ASSIGN_OR_RETURN(const checked::Verdicts verdicts, checked::ReadTables(read_));
+    if (verdicts.tables.empty()) {
+      return NotFoundError(fmt::format("--read: there is no compile_check.csv in {}",
+                                       base::Printable(read_.string())))
+          .WithHint("give the folder of -o of a run of msprobe compile_check");
+    }
+    return EmitReport(checked::MakeDocument(verdicts), answer_, context, own);
+  }
+
+  Result<std::filesystem::path> PageIn(const std::filesystem::path& folder) const {
+    if (!wants_page_ && !answer_.open) return std::filesystem::path();
+    std::filesystem::path page = folder / "compile_check.html";
+    MSP_RETURN_IF_ERROR(CheckPage(page));
+    return page;
+  }
+
   // Tables of an earlier run would be taken for this one's.
   Status ClearOutput() const {
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(output_).AddContext("--output"));
+    if (!repro_.empty()) {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFolder(repro_).AddContext("--repro"));
+      for (const std::filesystem::path& kernel : checked::KernelsAloneIn(repro_)) {
+        MSP_RETURN_IF_ERROR(base::CheckOutputFile(kernel / "run.py"));
+      }
+    }
     for (const std::filesystem::path& table : checked::TablesIn(output_)) {
       MSP_RETURN_IF_ERROR(base::CheckOutputFile(table));
       std::error_code error;
@@ -173,6 +222,9 @@ class CompileCheckCommand final : public Command {
     if (!graphs_.empty()) writer.Member("graphs", graphs_);
     if (!kernels_.empty()) writer.Member("kernels", kernels_);
     if (budget.seconds) writer.Member("seconds", *budget.seconds);
+    if (!repro_.empty())
+      writer.Member("repro", std::filesystem::absolute(repro_, ignored).string());
+    if (!against_.empty()) writer.Member("against", against_);
     if (budget.megabytes) writer.Member("megabytes", *budget.megabytes);
     writer.EndObject();
     return text;
@@ -184,6 +236,10 @@ class CompileCheckCommand final : public Command {
   std::vector<std::string> graphs_;
   std::vector<std::string> kernels_;
   std::vector<std::string> budget_;
+  std::filesystem::path read_;
+  std::filesystem::path repro_;
+  std::string against_;
+  bool wants_page_ = false;
   AnswerFlags answer_;
 };
 

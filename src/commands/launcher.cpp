@@ -411,8 +411,9 @@ LaunchOptions LaunchOf(const std::vector<std::string>& program, std::string_view
 
 Result<ExitCode> EmitAndEnd(report::Document document, const AnswerFlags& answer,
                             const Context& context, const ProgramEnd& end,
-                            std::optional<int> exit_code) {
+                            std::optional<int> exit_code, const std::filesystem::path& page) {
   OwnForms own;
+  own.page = page;
   own.to_stderr = true;
   own.exit_code = exit_code;
   Result<ExitCode> code = EmitReport(std::move(document), answer, context, own);

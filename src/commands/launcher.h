@@ -83,10 +83,11 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options);
 // Ends this process as the program ended, so that a shell sees the same.
 [[noreturn]] void EndBySignal(int signal);
 
-// Emits the report to stderr, and ends this process by the signal that ended the program, if any.
+// Emits the report to stderr, and the page where there is one, and ends this process by the signal
+// that ended the program, if any.
 Result<ExitCode> EmitAndEnd(report::Document document, const AnswerFlags& answer,
                             const Context& context, const ProgramEnd& end,
-                            std::optional<int> exit_code);
+                            std::optional<int> exit_code, const std::filesystem::path& page = {});
 
 // For a command whose answer is that the program has ended, `command` by name: warns where no model
 // was met (`nothing`, e.g. "nothing was watched"), gives the answer as --json where that is wanted,

@@ -33,6 +33,7 @@ using report::ListKind;
 constexpr std::string_view kTableName = "compile_check.csv";
 constexpr std::string_view kRankFolder = "rank";
 constexpr std::string_view kGraphKernel = "graph";  // a row about outputs of a whole graph
+constexpr std::string_view kScriptName = "run.py";  // of a kernel alone
 constexpr size_t kShownReasons = 6;
 
 // tools/python/msprobe/pytorch/compile_check/rows.py writes them.
@@ -53,9 +54,9 @@ enum TableColumn : size_t {
 
 Output OutputOf(std::span<const Cell> row) {
   const auto text = [&row](size_t column) { return std::string(row[column].text()); };
-  return {text(kGraphColumn), text(kKernelColumn), text(kNodesColumn), text(kModuleColumn),
-          text(kCodeColumn),  text(kOutputColumn), text(kDtypeColumn), text(kErrorColumn),
-          text(kBoundColumn), text(kReasonColumn)};
+  return {text(kGraphColumn), text(kKernelColumn),  text(kNodesColumn), text(kModuleColumn),
+          text(kCodeColumn),  text(kOutputColumn),  text(kDtypeColumn), text(kErrorColumn),
+          text(kBoundColumn), text(kVerdictColumn), text(kReasonColumn)};
 }
 
 // The graph, the module and the line of code: "0/0 forward, layers.0.act (model.py:12)".
@@ -79,6 +80,19 @@ std::string WrongText(const Output& output) {
                                 place, output.output, output.error, output.bound);
 }
 
+// The folder itself, and those of ranks below it in their order.
+std::vector<fs::path> PartsOf(const fs::path& folder) {
+  std::map<int64_t, fs::path> ranks;
+  for (const std::string& name : base::NamesIn(folder)) {
+    if (!name.starts_with(kRankFolder)) continue;
+    const std::optional<int64_t> rank = base::ParseInt(name.substr(kRankFolder.size()));
+    if (rank) ranks.emplace(*rank, folder / name);
+  }
+  std::vector<fs::path> parts = {folder};
+  for (auto& [rank, path] : ranks) parts.push_back(std::move(path));
+  return parts;
+}
+
 report::Verdict MakeVerdict(const Verdicts& verdicts) {
   report::Verdict verdict;
   verdict.number = static_cast<double>(verdicts.wrong.size());
@@ -99,19 +113,24 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
   return verdict;
 }
 
-report::DataTable WrongTable(const std::vector<Output>& wrong) {
-  report::Table table("wrong", {"Graph", "Kernel", "Module", "Code", "Output", "Dtype", "Error",
-                                "Bound", "Reason", "Nodes"});
-  for (const Output& output : wrong) {
+// `with_verdict`: of outputs of every kind.
+report::DataTable OutputTable(const std::vector<Output>& outputs, bool with_verdict) {
+  std::vector<std::string> columns = {"Graph", "Kernel", "Module", "Code",   "Output",
+                                      "Dtype", "Error",  "Bound",  "Reason", "Nodes"};
+  if (with_verdict) columns.insert(columns.begin(), "Verdict");
+  report::Table table(with_verdict ? "outputs" : "wrong", std::move(columns));
+  for (const Output& output : outputs) {
     const auto number = [&table](const std::string& text) {
       const std::optional<double> value = base::ParseDouble(text);
       return value ? Cell::Number(*value) : table.KeepText(text);
     };
-    table.AddRow(std::vector<Cell>{table.KeepText(output.graph), table.KeepText(output.kernel),
-                                   table.KeepText(output.module), table.KeepText(output.code),
-                                   table.KeepText(output.output), table.KeepText(output.dtype),
-                                   number(output.error), number(output.bound),
-                                   table.KeepText(output.reason), table.KeepText(output.nodes)});
+    std::vector<Cell> row = {table.KeepText(output.graph),  table.KeepText(output.kernel),
+                             table.KeepText(output.module), table.KeepText(output.code),
+                             table.KeepText(output.output), table.KeepText(output.dtype),
+                             number(output.error),          number(output.bound),
+                             table.KeepText(output.reason), table.KeepText(output.nodes)};
+    if (with_verdict) row.insert(row.begin(), table.KeepText(output.verdict));
+    table.AddRow(std::move(row));
   }
   report::DataTable rows{std::move(table)};
   rows.names_rows = true;
@@ -119,23 +138,55 @@ report::DataTable WrongTable(const std::vector<Output>& wrong) {
   return rows;
 }
 
+// Kernels of libraries are named as the generated code calls them: "extern_kernels.mm".
+bool IsGenerated(const Output& output) { return output.kernel.find('.') == std::string::npos; }
+
+void AdviseOn(const Verdicts& verdicts, report::Document& document) {
+  if (!verdicts.alone.empty()) {
+    document.Advise(
+        report::Advice("compile_check.run", {(verdicts.alone.front() / kScriptName).string()}));
+  } else if (!verdicts.wrong.empty()) {
+    const Output& first = verdicts.wrong.front();
+    document.Advise(first.kernel == kGraphKernel
+                        ? report::Advice("compile_check.graph", {first.graph})
+                    : IsGenerated(first) ? report::Advice("compile_check.generated", {first.kernel})
+                                         : report::Advice("compile_check.library", {first.kernel}));
+  }
+}
+
+report::PageView PageOf(const Verdicts& verdicts) {
+  report::PageView page;
+  page.facts = {{base::FormatCount(verdicts.right), "right"},
+                {base::FormatCount(verdicts.wrong.size()), "wrong"},
+                {base::FormatCount(verdicts.skipped), "not checked"},
+                {base::FormatCount(verdicts.kernels), "kernels"}};
+  if (!verdicts.wrong.empty()) {
+    page.Add("Beyond their bounds, in order of execution", "", OutputTable(verdicts.wrong, false));
+  }
+  page.Add("Every output", "in order of execution", OutputTable(verdicts.all, true));
+  return page;
+}
+
 }  // namespace
 
 std::vector<fs::path> TablesIn(const fs::path& folder) {
   std::vector<fs::path> tables;
   std::error_code ignored;
-  if (fs::is_regular_file(folder / kTableName, ignored)) tables.push_back(folder / kTableName);
-  std::map<int64_t, fs::path> ranks;
-  for (const std::string& name : base::NamesIn(folder)) {
-    const std::optional<int64_t> rank = name.starts_with(kRankFolder)
-                                            ? base::ParseInt(name.substr(kRankFolder.size()))
-                                            : std::nullopt;
-    if (rank && fs::is_regular_file(folder / name / kTableName, ignored)) {
-      ranks.emplace(*rank, folder / name / kTableName);
+  for (const fs::path& part : PartsOf(folder)) {
+    if (fs::is_regular_file(part / kTableName, ignored)) tables.push_back(part / kTableName);
+  }
+  return tables;
+}
+
+std::vector<fs::path> KernelsAloneIn(const fs::path& folder) {
+  std::vector<fs::path> kernels;
+  std::error_code ignored;
+  for (const fs::path& part : PartsOf(folder)) {
+    for (const std::string& name : base::NamesIn(part)) {
+      if (fs::is_regular_file(part / name / kScriptName, ignored)) kernels.push_back(part / name);
     }
   }
-  for (auto& [rank, path] : ranks) tables.push_back(std::move(path));
-  return tables;
+  return kernels;
 }
 
 Result<Verdicts> ReadTables(const fs::path& folder) {
@@ -150,7 +201,8 @@ Result<Verdicts> ReadTables(const fs::path& folder) {
     for (size_t i = 0; i < table.row_count(); ++i) {
       const std::span<const Cell> row = table.row(i);
       const std::string_view verdict = row[kVerdictColumn].text();
-      if (verdict == "wrong") verdicts.wrong.push_back(OutputOf(row));
+      verdicts.all.push_back(OutputOf(row));
+      if (verdict == "wrong") verdicts.wrong.push_back(verdicts.all.back());
       if (verdict == "right") ++verdicts.right;
       if (verdict != "right" && verdict != "wrong") {
         ++verdicts.skipped;
@@ -178,7 +230,7 @@ report::Document MakeDocument(const Verdicts& verdicts) {
   if (!verdicts.wrong.empty()) {
     report::Section& section = document.sections.emplace_back();
     section.title = "Beyond their bounds, in order of execution";
-    section.blocks.emplace_back(WrongTable(verdicts.wrong));
+    section.blocks.emplace_back(OutputTable(verdicts.wrong, false));
   }
   List counts{ListKind::kFacts, {}};
   counts.items.push_back(
@@ -200,6 +252,9 @@ report::Document MakeDocument(const Verdicts& verdicts) {
     left_out.blocks.emplace_back(std::move(reasons));
   }
   for (const fs::path& path : verdicts.tables) document.files.push_back({path});
+  for (const fs::path& path : verdicts.alone) document.files.push_back({path, "a kernel alone"});
+  AdviseOn(verdicts, document);
+  document.page = PageOf(verdicts);
   return document;
 }
 

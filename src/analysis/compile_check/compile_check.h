@@ -25,16 +25,19 @@ struct Output {
   std::string dtype;
   std::string error;
   std::string bound;
+  std::string verdict;  // as in the table: "right", "wrong", "not checked"
   std::string reason;
 };
 
 struct Verdicts {
-  std::vector<Output> wrong;  // in order of execution; of several ranks, one rank after the other
+  std::vector<Output> all;    // in order of execution; of several ranks, one rank after the other
+  std::vector<Output> wrong;  // those of them
   std::vector<std::pair<std::string, uint64_t>> not_checked;  // reasons, the commonest first
   uint64_t right = 0;                                         // outputs
   uint64_t skipped = 0;
   uint64_t kernels = 0;  // of which an output was checked
   std::vector<std::filesystem::path> tables;
+  std::vector<std::filesystem::path> alone;  // folders of kernels alone
   std::vector<std::string> warnings;
 };
 
@@ -44,6 +47,9 @@ Result<Verdicts> ReadTables(const std::filesystem::path& folder);
 
 // In order of the ranks.
 std::vector<std::filesystem::path> TablesIn(const std::filesystem::path& folder);
+
+// Folders of kernels alone below `folder`, which hold run.py; of ranks as well.
+std::vector<std::filesystem::path> KernelsAloneIn(const std::filesystem::path& folder);
 
 inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
     {{"wrong", "a kernel whose result is beyond the bound of its arithmetic"}}};
