@@ -95,7 +95,7 @@ def main():
         print(result)
     elif options.faults:
         import faults
-        result = faults.campaign(names, options.faults, options.seed, check)
+        result = faults.campaign(names, options.faults, options.seed, lambda name, folder: check(name, folder, step=None))
     else:
         result = {}
         total = collections.Counter()
