@@ -299,6 +299,9 @@ class PairCauses {
 
   // Scales wrong in places, or everywhere by a factor.
   std::string Scales(std::string& note);
+  // Whether those scales are off by a few hundredths in a few places, as compensated errors may
+  // look.
+  bool are_scales_near() const { return are_scales_near_; }
   // GPTQ and AWQ move values beyond rounding on purpose.
   std::string Calibrated(std::string& note);
 
@@ -778,6 +781,7 @@ class PairCauses {
   const MatchedPair& pair_;
   const std::array<Checkpoint, 2>& both_;
   base::ThreadPool& pool_;
+  bool are_scales_near_ = false;
   Sample a_;
   Sample b_;
   bool has_zero_rows_ = false;
@@ -927,6 +931,7 @@ std::string PairCauses::Scales(std::string& note) {
       "{} of {} sampled runs of {} elements are the same but for a factor, {:.4g} to "
       "{:.4g}",
       scaled, runs, size, smallest, largest);
+  are_scales_near_ = smallest > 0.9 && largest < 1.1 && scaled * 16 < runs;
   const bool raw_a = IsUnscaled(pair_.a, a_);
   const bool raw_b = IsUnscaled(pair_.b, b_);
   return raw_a != raw_b && scaled == runs ? "scale_missing" : "scale_mismatch";
@@ -1137,7 +1142,7 @@ namespace {
 
 // Scales that a writer folded away: AWQ multiplies the columns of a weight by factors, and divides
 // by them what comes before, a norm or the rows of another weight, so that the model computes the
-// same. Found where the columns of a weight of the same layer explain nearly all of the change.
+// same. Found where the columns of a weight of the same layer have the inverse factors.
 class FoldedScales {
  public:
   explicit FoldedScales(const MatchedParameters& matched) : matched_(matched) {}
@@ -1161,7 +1166,7 @@ class FoldedScales {
       if (own.empty()) {
         own = pair.a.shape.size() == 1 ? ElementFactors(pair) : RowFactors(pair);
       }
-      if (Explains(own, ColumnFactors(other), pair.a.shape.size() == 2)) {
+      if (Explains(own, ColumnFactors(other))) {
         return fmt::format("its scales were folded into the columns of {}", weight.name);
       }
     }
@@ -1219,7 +1224,7 @@ class FoldedScales {
     if (!factors.empty()) {
       return factors;
     }
-    constexpr size_t kRows = 128;
+    constexpr size_t kRows = 512;
     const MatchedPair& pair = matched_.pairs[index];
     const Sample a = TakeSample(pair.a, pair.b.dtype, kRows, kMostFactors);
     const Sample b = TakeSample(pair.b, pair.a.dtype, kRows, kMostFactors);
@@ -1235,37 +1240,40 @@ class FoldedScales {
     return factors;
   }
 
-  // Whether own + columns is zero but for a tenth of the change. A weight's own columns may have
-  // factors as well, which move those of its rows alike.
-  static bool Explains(const std::vector<double>& own, const std::vector<double>& columns,
-                       bool centred) {
-    constexpr size_t kLeast = 16;
+  // Whether the two are each other's negative, but for what rounding to a few bits and clipping
+  // leaves: of so many factors no other two correlate so.
+  static bool Explains(const std::vector<double>& own, const std::vector<double>& columns) {
+    constexpr size_t kLeast = 64;
     constexpr double kLeastChange = 0.01;
-    constexpr double kLeft = 0.1;
-    std::vector<std::pair<double, double>> known;
+    constexpr double kCorrelation = -0.8;
+    constexpr double kMostApart = 1.4;
+    constexpr double kMostShift = 0.35;  // the factors of its own columns move those of rows
+    std::vector<double> x;
+    std::vector<double> y;
     for (size_t i = 0; i < std::min(own.size(), columns.size()); ++i) {
       if (std::isfinite(own[i]) && std::isfinite(columns[i])) {
-        known.emplace_back(own[i], columns[i]);
+        x.push_back(own[i]);
+        y.push_back(columns[i]);
       }
     }
-    if (known.size() < kLeast || known.size() * 10 < own.size() * 9) {
+    if (x.size() < kLeast || x.size() * 10 < own.size() * 9) {
       return false;
     }
-    const auto count = static_cast<double>(known.size());
-    double mean_own = 0;
-    double mean_columns = 0;
-    for (const auto& [x, y] : known) {
-      mean_own += centred ? x / count : 0;
-      mean_columns += centred ? y / count : 0;
+    const auto count = static_cast<double>(x.size());
+    const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / count;
+    const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / count;
+    double square_x = 0;
+    double square_y = 0;
+    double product = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      square_x += (x[i] - mean_x) * (x[i] - mean_x);
+      square_y += (y[i] - mean_y) * (y[i] - mean_y);
+      product += (x[i] - mean_x) * (y[i] - mean_y);
     }
-    double change = 0;
-    double left = 0;
-    for (const auto& [x, y] : known) {
-      const double moved = x - mean_own;
-      change += moved * moved;
-      left += (moved + y - mean_columns) * (moved + y - mean_columns);
-    }
-    return change > kLeastChange * kLeastChange * count && left <= kLeft * change;
+    const double apart = std::sqrt(square_x / square_y);
+    return square_x > kLeastChange * kLeastChange * count &&
+           product <= kCorrelation * std::sqrt(square_x * square_y) && apart < kMostApart &&
+           apart > 1 / kMostApart && std::fabs(mean_x + mean_y) <= kMostShift;
   }
 
   const MatchedParameters& matched_;
@@ -1283,8 +1291,12 @@ void CauseSearch::RunLast(std::vector<PairResult>& results) {
     PairCauses causes(matched_.pairs[i], both_, pool_);
     std::string note = folded.Find(i);
     std::string cause = note.empty() ? causes.Scales(note) : "calibrated";
-    if (cause.empty()) {
-      cause = causes.Calibrated(note);
+    if (cause.empty() || (cause == "scale_mismatch" && causes.are_scales_near())) {
+      std::string other;
+      if (const std::string calibrated = causes.Calibrated(other); !calibrated.empty()) {
+        cause = calibrated;
+        note = std::move(other);
+      }
     }
     if (!cause.empty()) {
       Set(results[i], std::move(cause), std::move(note));
