@@ -3,6 +3,8 @@
 #
 #   tests/bench/layouts_bench.sh [--rows N] [--planning RANKS] [FOLDER]     FOLDER keeps the generated dumps (default: a temporary one)
 #
+# --planning: also the plan of so many ranks, a multiple of 64, with and without records: dumps of few rows, so that the plan is most of it.
+#
 # 64 ranks (TP 8 x DP 8) of 20,000 rows against 8 (TP 4 x DP 2) joined, and against 64 of the same layout rank by rank, as before there
 # were layouts; a smaller model with tensors in both ways; and what the check of replicas adds where layouts are equal. Each line is the
 # best of three: time, CPU, peak, and CPU time per row that was read.
@@ -50,5 +52,9 @@ measure "the same with the check of replicas" $((128 * rows)) "$msprobe" compare
 measure "tensors, 8 ranks against 4, joined" $((12 * 1200)) "$msprobe" compare "$data/tensors/npu" "$data/tensors/bench"
 measure "tensors, 8 ranks against 8, rank by rank" $((16 * 1200)) "$msprobe" compare --layout none "$data/tensors/npu" "$data/equal-tensors"
 if [ "$planning" -gt 0 ]; then
-  make planning --npu "8x$((planning / 8))" --bench 1x1 --rows "$((rows / 10))"
+  make planning --npu 8x8 --bench 1x1 --rows 100 --copies $((planning / 64))
+  make planning-dumps --npu 8x8 --bench 1x1 --rows 100 --copies $((planning / 64)) --no-records
+  for kind in planning planning-dumps; do
+    measure "$kind: $planning ranks of 100 rows against one" $((planning * 100)) "$msprobe" compare "$data/$kind/npu" "$data/$kind/bench"
+  done
 fi

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Makes one model as two runs that are cut otherwise, for tests/bench/layouts_bench.sh: statistics, or tensors.
 
-usage: make_layout_dumps.py FOLDER --npu TPxDP --bench TPxDP [--rows N] [--seed S] [--tensors] [--no-records]
+usage: make_layout_dumps.py FOLDER --npu TPxDP --bench TPxDP [--rows N] [--seed S] [--tensors] [--no-records] [--copies N]
 
 FOLDER/npu and FOLDER/bench get step0/rankR with dump.json, construct.json, stack.json and layout.json: TP tensor-parallel ranks of each
 of DP replicas of the data, at most eight of each. A layer is attention and an mlp of column and row parallel projections, forward,
 backward and the gradients of its parameters, as a capture of level mix has them; --rows is what one rank has. All values of both runs
-follow from those of 8 x 8 atoms of each tensor, so that both runs agree. Tensors are .npy files of 64 Ki elements or so.
+follow from those of 8 x 8 atoms of each tensor, so that both runs agree. Tensors are .npy files of 64 Ki elements or so. --copies N: N times
+as many replicas of the data on the npu side, of which those behind the first are links; what they were given is then not the bench's.
 """
 import argparse
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -214,6 +216,22 @@ class Maker:
         return self.known[key]
 
 
+def copy(folder, tensors, datas, copies, records):
+    """Ranks of more replicas: the files of the first ones, each with a layout of its own."""
+    for rank in range(tensors * datas * copies):
+        here, first = folder / ("rank%d" % rank), folder / ("rank%d" % (rank % (tensors * datas)))
+        here.mkdir(exist_ok=True)
+        for name in ("dump.json", "construct.json", "stack.json"):
+            if here != first:
+                os.link(first / name, here / name)
+        if records:
+            layout = json.loads((first / "layout.json").read_text())
+            layout["rank"], layout["world_size"] = rank, tensors * datas * copies
+            layout["groups"] = {"tp": [rank // tensors * tensors + i for i in range(tensors)],
+                                "dp": [d * tensors + rank % tensors for d in range(datas * copies)]}
+            (here / "layout.json").write_text(json.dumps(layout))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -223,6 +241,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tensors", action="store_true")
     parser.add_argument("--no-records", action="store_true")
+    parser.add_argument("--copies", type=int, default=1)
     given = parser.parse_args()
     maker = Maker(given.seed, given.tensors)
     for side in ("npu", "bench"):
@@ -230,6 +249,8 @@ def main():
         for rank in range(tensors * datas):
             Rank(maker, rank % tensors, tensors, rank // tensors, datas).write(given.folder / side / "step0" / ("rank%d" % rank), rank,
                                                                                given.rows, not given.no_records)
+        if side == "npu" and given.copies > 1:
+            copy(given.folder / side / "step0", tensors, datas, given.copies, not given.no_records)
 
 
 main()
