@@ -3,9 +3,11 @@
 // Along each axis of a side's grid the pieces are whole (copies or summands) or parts along one of
 // the dimensions. All combinations of both sides whose wholes have one shape are candidates; each
 // has a cost: what contradicts an expectation or a record, parts that are equal to each other
-// although they are not constant, wholes that are not equal although they are called copies, and
-// statistics of the wholes that are apart. The cheapest one is taken. Summands are set apart from
-// copies last: pieces that are not equal, whose means add up to the mean of the other side's whole.
+// although they are not constant, and all the more so if those of the other side are not, wholes
+// that are not equal although they are called copies, and statistics of the wholes that are apart.
+// The cheapest one is taken. Summands are set apart from copies last: pieces that are not equal,
+// whose means add up to the mean of the other side's whole. All axes of both sides are decided
+// together; where several ways fit as well, what they do not agree in is unknown.
 #include "src/layout/inference.h"
 
 #include <algorithm>
@@ -22,6 +24,7 @@ constexpr double kCostOfOtherShape = 8;   // than the recorded one
 constexpr double kCostOfUnequalCopies = 2;
 constexpr double kCostOfEqualParts = 1.5;  // that are not constant
 constexpr double kCostOfConstantParts = 0.25;
+constexpr double kCostOfOtherParts = 1.5;  // equal on one side alone
 constexpr double kCostOfSharedDimension = 0.5;
 constexpr double kCostOfPadding = 3;
 constexpr double kMostCostOfValues = 1.5;
@@ -70,6 +73,8 @@ struct Candidate {
   Placement placement;
   Shape shape;
   double cost = 0;
+  uint64_t repeats = 0;  // dimensions along which the whole repeats equal parts, one bit each
+  uint64_t varies = 0;   // and those along which its parts are not equal
 };
 
 // The shape of the whole by the record; nullopt: it tells nothing.
@@ -121,7 +126,8 @@ void TakeOrder(const Pieces& pieces, size_t axis, Spread& spread) {
 
 std::vector<Candidate> CandidatesOf(const Pieces& pieces) {
   const size_t dimensions = pieces.shapes[0].size();
-  const std::optional<Shape> recorded = RecordedShape(pieces);
+  const std::optional<Shape> recorded =
+      pieces.record == nullptr && pieces.whole != nullptr ? *pieces.whole : RecordedShape(pieces);
   const bool constant = IsConstant(pieces);
   std::array<bool, kAxisCount> equal{};
   for (size_t axis = 0; axis < kAxisCount; ++axis) {
@@ -145,6 +151,9 @@ std::vector<Candidate> CandidatesOf(const Pieces& pieces) {
           spread.dimension = static_cast<int64_t>(choice) - 1;
           TakeOrder(pieces, axis, spread);
           next.cost += !equal[axis] ? 0 : constant ? kCostOfConstantParts : kCostOfEqualParts;
+          const uint64_t bit = uint64_t{1} << std::min<size_t>(choice - 1, 63);
+          next.repeats |= equal[axis] && !constant ? bit : 0;
+          next.varies |= equal[axis] ? 0 : bit;
           for (size_t other = 0; other < axis; ++other) {
             const Spread& before = next.placement.spreads[other];
             // Micro-batches and replicas of the data both have samples, along one dimension.
@@ -222,30 +231,16 @@ bool IsPadded(const Shape& a, const Shape& b) {
   return smaller > 1 && larger - smaller < (smaller + 1) / 2;
 }
 
-// How far the sum of the means may be from the mean of the other side's whole, relative.
-double AllowedApart(const Pieces& pieces, const PieceStatistics& other,
-                    const std::vector<size_t>& axes, const Placement& placement) {
-  double closest_copy = HUGE_VAL;
-  double norms = 0;
-  for (const PieceStatistics& piece : pieces.statistics) {
-    const PieceStatistics copy = Scaled(piece, pieces.scale);
-    closest_copy = std::min(closest_copy, StatisticsApart(copy, other).value_or(0));
-    norms += std::fabs(copy.values[3].value_or(0));
-  }
-  const bool only_copies =
-      axes.size() == 1 && static_cast<Axis>(axes[0]) == Axis::kTensor &&
-      std::all_of(placement.spreads.begin(), placement.spreads.end(),
-                  [](const Spread& spread) { return spread.kind == SpreadKind::kReplicated; });
-  const bool may_be_sum =
-      other.values[3] && std::fabs(*other.values[3]) <= norms * (1 + pieces.unit);
-  return only_copies && may_be_sum ? std::clamp(closest_copy * kShareOfCopy, kApart,
-                                                std::max(kApart, kUnitsApart * pieces.unit))
-                                   : kApart;
-}
+// A way to take copies that are not equal for summands, and the mean of what they make.
+struct Sums {
+  Placement placement;
+  std::optional<double> mean;
+  bool any = false;
+};
 
-// Copies that are not equal along an axis are summands where they add up to the other side's whole.
-// Over shares of the data the whole may be their mean. All such axes are decided together.
-void TellSummands(const Pieces& pieces, const PieceStatistics& other, Placement& placement) {
+// Each axis along which copies are not equal is a digit: copies, a sum, over shares of the data a
+// mean. The first one leaves them as they are.
+std::vector<Sums> SumsOf(const Pieces& pieces, Placement placement) {
   std::vector<size_t> axes;
   for (size_t axis = 0; axis < kAxisCount; ++axis) {
     Spread& spread = placement.spreads[axis];
@@ -259,67 +254,114 @@ void TellSummands(const Pieces& pieces, const PieceStatistics& other, Placement&
       axes.push_back(axis);
     }
   }
-  double scale = RootMeanSquare(other);
-  for (const PieceStatistics& piece : pieces.statistics) {
-    scale = std::max(scale, RootMeanSquare(piece) * pieces.scale);
-  }
-  // Each axis is a digit: copies, a sum, a mean. The closest one counts, and the first of equal
-  // ones.
-  const Placement before = placement;
-  double closest = AllowedApart(pieces, other, axes, placement) * scale;
-  size_t choices = 1;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    choices *= 3;
-  }
-  for (size_t choice = 1; choice < choices; ++choice) {
-    Placement summed = before;
-    bool possible = true;
-    size_t digits = choice;
-    for (const size_t axis : axes) {
-      const size_t digit = digits % 3;
-      digits /= 3;
-      if (digit > 0) {
-        summed.spreads[axis].kind = SpreadKind::kPartial;
-        summed.spreads[axis].is_mean = digit == 2;
+  std::vector<Sums> all = {{std::move(placement), std::nullopt, false}};
+  for (const size_t axis : axes) {
+    const size_t known = all.size();
+    for (const bool is_mean : {false, true}) {
+      for (size_t i = 0; i < known && !(is_mean && static_cast<Axis>(axis) == Axis::kTensor); ++i) {
+        Sums& summed = all.emplace_back(all[i]);
+        summed.placement.spreads[axis].kind = SpreadKind::kPartial;
+        summed.placement.spreads[axis].is_mean = is_mean;
+        summed.any = true;
       }
-      possible = possible && (digit < 2 || static_cast<Axis>(axis) != Axis::kTensor);
-    }
-    const PieceStatistics whole =
-        Scaled(CombineStatistics(summed, pieces.statistics), pieces.scale);
-    if (!possible || !whole.values[2] || !other.values[2]) {
-      continue;
-    }
-    const double apart = std::fabs(*whole.values[2] - *other.values[2]);
-    if (apart < closest * (1 - 1e-9)) {
-      closest = std::max(apart, 1e-6 * scale);
-      placement = summed;
     }
   }
+  return all;
 }
 
-// Summands on both sides have equal sums.
-void TellSummandsOfBoth(const Pieces& npu, const Pieces& bench, Spreads& spreads) {
-  for (size_t axis = 0; axis < kAxisCount; ++axis) {
-    std::array<Placement, 2> summed = {spreads.npu, spreads.bench};
-    const Pieces* const sides[] = {&npu, &bench};
-    std::array<PieceStatistics, 2> wholes;
-    double scale = 0;
-    bool both = true;
-    for (size_t side = 0; side < 2; ++side) {
-      both = both && sides[side]->grid[axis] > 1 &&
-             summed[side].spreads[axis].kind == SpreadKind::kReplicated &&
-             !sides[side]->AreEqualAlong(static_cast<Axis>(axis));
-      summed[side].spreads[axis].kind = SpreadKind::kPartial;
-      wholes[side] =
-          Scaled(CombineStatistics(summed[side], sides[side]->statistics), sides[side]->scale);
-      for (const PieceStatistics& piece : sides[side]->statistics) {
-        scale = std::max(scale, RootMeanSquare(piece) * sides[side]->scale);
+// How far the sum of the means may be from the mean of the other side's whole, relative: where the
+// only question is copies or summands, and no piece is a copy of that whole, as far as its dtype
+// rounds.
+double AllowedApart(const Pieces& pieces, const std::vector<Sums>& sums,
+                    const PieceStatistics& other) {
+  const auto& spreads = sums[0].placement.spreads;
+  const auto tensor = static_cast<size_t>(Axis::kTensor);
+  const bool only_copies =
+      sums.size() == 2 && sums[1].placement.spreads[tensor].kind == SpreadKind::kPartial &&
+      std::all_of(spreads.begin(), spreads.end(),
+                  [](const Spread& spread) { return spread.kind == SpreadKind::kReplicated; });
+  double closest_copy = HUGE_VAL;
+  double norms = 0;
+  for (const PieceStatistics& piece : pieces.statistics) {
+    const PieceStatistics copy = Scaled(piece, pieces.scale);
+    closest_copy = std::min(closest_copy, StatisticsApart(copy, other).value_or(0));
+    norms += std::fabs(copy.values[3].value_or(0));
+  }
+  const bool may_be_sum =
+      other.values[3] && std::fabs(*other.values[3]) <= norms * (1 + pieces.unit);
+  return only_copies && may_be_sum ? std::clamp(closest_copy * kShareOfCopy, kApart,
+                                                std::max(kApart, kUnitsApart * pieces.unit))
+                                   : kApart;
+}
+
+// Copies that are not equal along an axis are summands where they add up to the other side's whole,
+// which may be a sum, too. The closest way counts. Others that are about as close leave unknown in
+// what they differ from it.
+void TellSummands(const Pieces& npu, const Pieces& bench, Spreads& spreads) {
+  constexpr double kRounding = 1e-6;  // of a mean, relative to the values
+  constexpr double kAsClose = 4;
+  std::vector<Sums> of_npu = SumsOf(npu, spreads.npu);
+  std::vector<Sums> of_bench = SumsOf(bench, spreads.bench);
+  spreads.npu = of_npu[0].placement;
+  spreads.bench = of_bench[0].placement;
+  if (of_npu.size() == 1 && of_bench.size() == 1) {
+    return;
+  }
+  double scale = 0;
+  for (const Pieces* side : {&npu, &bench}) {
+    for (const PieceStatistics& piece : side->statistics) {
+      scale = std::max(scale, RootMeanSquare(piece) * side->scale);
+    }
+    for (Sums& sums : side == &npu ? of_npu : of_bench) {
+      sums.mean =
+          Scaled(CombineStatistics(sums.placement, side->statistics), side->scale).values[2];
+    }
+  }
+  const auto apart_of = [](const Sums& n, const Sums& b) {
+    return (n.any || b.any) && n.mean && b.mean ? std::fabs(*n.mean - *b.mean) : HUGE_VAL;
+  };
+  const Sums* closest[2] = {nullptr, nullptr};
+  const auto allowed = [](const Pieces& pieces, const std::vector<Sums>& sums, const Pieces& other,
+                          const std::vector<Sums>& of_other) {
+    return of_other.size() > 1
+               ? kApart
+               : AllowedApart(pieces, sums,
+                              Scaled(CombineStatistics(of_other[0].placement, other.statistics),
+                                     other.scale));
+  };
+  double lowest =
+      std::max(allowed(npu, of_npu, bench, of_bench), allowed(bench, of_bench, npu, of_npu)) *
+      scale;
+  for (const Sums& n : of_npu) {
+    for (const Sums& b : of_bench) {
+      if (const double apart = apart_of(n, b); apart < lowest) {
+        lowest = apart;
+        closest[0] = &n;
+        closest[1] = &b;
       }
     }
-    if (both && wholes[0].values[2] && wholes[1].values[2] &&
-        std::fabs(*wholes[0].values[2] - *wholes[1].values[2]) <= kApart * scale) {
-      spreads.npu = summed[0];
-      spreads.bench = summed[1];
+  }
+  if (closest[0] == nullptr) {
+    return;
+  }
+  spreads.npu = closest[0]->placement;
+  spreads.bench = closest[1]->placement;
+  const double as_close = std::max(kAsClose * lowest, kRounding * scale);
+  for (const Sums& n : of_npu) {
+    for (const Sums& b : of_bench) {
+      if (apart_of(n, b) > as_close) {
+        continue;
+      }
+      for (size_t axis = 0; axis < kAxisCount; ++axis) {
+        for (const bool is_npu : {true, false}) {
+          Spread& spread = (is_npu ? spreads.npu : spreads.bench).spreads[axis];
+          if (spread.kind != SpreadKind::kUnknown &&
+              spread != (is_npu ? n : b).placement.spreads[axis]) {
+            spread = {};
+            spread.kind = SpreadKind::kUnknown;
+          }
+        }
+      }
     }
   }
 }
@@ -383,6 +425,7 @@ Spreads InferSpreads(const Pieces& npu, const Pieces& bench) {
         }
         cost += kCostOfPadding;
       }
+      cost += ((n.repeats & b.varies) | (b.repeats & n.varies)) != 0 ? kCostOfOtherParts : 0;
       if (cost >= lowest) {
         continue;
       }
@@ -421,11 +464,7 @@ Spreads InferSpreads(const Pieces& npu, const Pieces& bench) {
     const size_t larger = chosen[0]->shape[dimension] > chosen[1]->shape[dimension] ? 0 : 1;
     placements[larger]->padded_to = chosen[larger]->shape[dimension];
   }
-  // One side after the other: summands of both would have nothing to be held against.
-  const PieceStatistics whole_npu = Scaled(CombineStatistics(best.npu, npu.statistics), npu.scale);
-  TellSummandsOfBoth(npu, bench, best);
-  TellSummands(bench, whole_npu, best.bench);
-  TellSummands(npu, Scaled(CombineStatistics(best.bench, bench.statistics), bench.scale), best.npu);
+  TellSummands(npu, bench, best);
   return best;
 }
 

@@ -19,6 +19,9 @@ struct Pieces {
   std::vector<Shape> shapes;
   std::vector<PieceStatistics> statistics;
   const ParameterRecord* record = nullptr;  // of a parameter or its gradient; null: none
+  // The shape of the whole where other rows of this side told it, which outlives the pieces; null:
+  // none did.
+  const Shape* whole = nullptr;
   // What the tensor must be like where the layout is recorded or other rows told it.
   std::array<std::optional<Spread>, kAxisCount> expected;
   double scale = 1;  // the values of this side times this are those of the whole

@@ -183,7 +183,50 @@ PieceStatistics CombineStatistics(const Placement& placement,
       .value_or(PieceStatistics());
 }
 
+namespace {
+
+bool IsContiguous(const Placement& placement) {
+  for (size_t axis = 0; axis < kAxisCount; ++axis) {
+    const Spread& spread = placement.spreads[axis];
+    if (placement.grid[axis] > 1 &&
+        (spread.kind == SpreadKind::kUnknown ||
+         (spread.kind == SpreadKind::kShard && spread.order != PartOrder::kContiguous))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Pieces of one shape need no walk: most rows of many ranks.
+std::optional<Shape> Multiplied(const Placement& placement, Shape whole) {
+  for (size_t axis = 0; axis < kAxisCount; ++axis) {
+    const Spread& spread = placement.spreads[axis];
+    if (spread.kind != SpreadKind::kShard || placement.grid[axis] == 1) {
+      continue;
+    }
+    const auto dimension = static_cast<size_t>(spread.dimension);
+    if (dimension >= whole.size() ||
+        __builtin_mul_overflow(whole[dimension], placement.grid[axis], &whole[dimension])) {
+      return std::nullopt;
+    }
+  }
+  int64_t elements = 1;
+  for (const int64_t size : whole) {
+    if (__builtin_mul_overflow(elements, size, &elements)) {
+      return std::nullopt;
+    }
+  }
+  return whole;
+}
+
+}  // namespace
+
 std::optional<Shape> WholeShape(const Placement& placement, std::span<const Shape> pieces) {
+  if (!pieces.empty() && pieces.size() == placement.piece_count() && IsContiguous(placement) &&
+      std::all_of(pieces.begin(), pieces.end(),
+                  [&](const Shape& shape) { return shape == pieces[0]; })) {
+    return Multiplied(placement, pieces[0]);
+  }
   return Fold(
       placement, std::vector<Shape>(pieces.begin(), pieces.end()),
       [](const Spread& spread, std::span<const Shape> parts) { return JoinShapes(spread, parts); });

@@ -287,10 +287,9 @@ def _seen_first(path):
 @fault("shard_swapped", _has_row_layers)
 def _(rng, setup):
     path = rng.choice([name for name in _parameters(setup) if re.search(_CUT, name) and ".experts." not in name])
+    if _statistics(setup):  # it shows behind the reduction, which all ranks share
+        return dict(place=path), Truth(_seen_first(path), ["parameter", "computation", "input"], [None, "wrong_part"])
     ranks = [] if size(setup, "tp") == 2 else _ranks_where(setup, tp=[0, 1])
-    if _statistics(setup):
-        return dict(place=path), Truth(_seen_first(path), ["parameter", "computation", "input"], [None, "wrong_part"],
-                                       ranks=ranks)
     return dict(place=path), Truth(_parameter(path), ["parameter"], ["wrong_part"], ranks=ranks)
 
 

@@ -78,6 +78,38 @@ TEST(Inference, SummandsThatWereRoundedToANarrowDtypeAreSummandsWhereNoneIsACopy
   EXPECT_EQ(InferSpreads(one_is_right, Whole({4}, {1, -2, 3, 1})).npu.Text(), "replicated x2");
 }
 
+// A side of TP 2 x DP 2 whose four pieces add up to what the two pieces of TP 2 do.
+TEST(Inference, DecidesSummandsOfAllAxesOfBothSidesTogether) {
+  Pieces four = Parts(kTensor, {2}, {{1, 2}, {2, -7}, {3, 5}, {4, 9}});
+  four.grid = {1, 2, 1, 2};
+  Pieces two = Parts(kTensor, {2}, {{10, -3}, {0, 12}});
+  const Shape shape = {2};
+  four.whole = two.whole = &shape;
+  const Spreads spreads = InferSpreads(four, two);
+  EXPECT_EQ(spreads.npu.Text(), "partial x4");
+  EXPECT_EQ(spreads.bench.Text(), "partial x2");
+  EXPECT_FALSE(spreads.npu.spreads[kData].is_mean);
+}
+
+// All means are zero: that the pieces are summands along one axis does not tell which one.
+TEST(Inference, SaysUnknownWhereSeveralWaysToSumFit) {
+  Pieces four = Parts(kTensor, {2}, {{1, -1}, {2, -2}, {3, -3}, {4, -4}});
+  four.grid = {1, 2, 1, 2};
+  EXPECT_EQ(InferSpreads(four, Whole({2}, {8, -8})).npu.Text(), "unknown");
+}
+
+// The gradient of a norm, shared out over the data on one side and copied on the other: by its
+// values alone the copies could be halves.
+TEST(Inference, AGradientHasTheShapeOfItsParameter) {
+  const Shape shape = {2};
+  Pieces summands = Parts(kData, shape, {{0.5, -1}, {-1.5, 3}});
+  Pieces copies = Parts(kTensor, shape, {{-1, 2}, {-1, 2}});
+  summands.whole = copies.whole = &shape;
+  const Spreads spreads = InferSpreads(summands, copies);
+  EXPECT_EQ(spreads.npu.Text(), "partial x2");
+  EXPECT_EQ(spreads.bench.Text(), "replicated x2");
+}
+
 TEST(Inference, ConstantPartsAreStillParts) {
   EXPECT_EQ(
       InferSpreads(Parts(kTensor, {2}, {{0, 0}, {0, 0}}), Whole({4}, {0, 0, 0, 0})).npu.Text(),

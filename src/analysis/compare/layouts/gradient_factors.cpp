@@ -104,26 +104,31 @@ GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPa
       if (!spreads.fits || spreads.is_padded) {
         return;
       }
-      Placement placement = spreads.npu;
+      std::array<Placement, 2> placements = {spreads.npu, spreads.bench};
       bool summed = false;
-      for (size_t axis = 0; axis < kAxisCount; ++axis) {
-        if (!is_reduced && placement.spreads[axis].kind != SpreadKind::kShard &&
-            !npu.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
-          placement.spreads[axis].kind = SpreadKind::kPartial;
-          placement.spreads[axis].is_mean = false;
-          summed = true;
+      for (size_t side = 0; side < 2; ++side) {
+        const layout::Pieces& pieces = side == 0 ? npu.pieces : bench.pieces;
+        for (size_t axis = 0; axis < kAxisCount; ++axis) {
+          layout::Spread& spread = placements[side].spreads[axis];
+          if (!is_reduced && spread.kind != SpreadKind::kShard &&
+              !pieces.AreEqualAlong(static_cast<Axis>(axis))) {
+            spread.kind = SpreadKind::kPartial;
+            spread.is_mean = false;
+            summed = true;
+          }
         }
       }
-      const layout::PieceStatistics n = layout::CombineStatistics(placement, npu.pieces.statistics);
+      const layout::PieceStatistics n =
+          layout::CombineStatistics(placements[0], npu.pieces.statistics);
       const layout::PieceStatistics b =
-          layout::CombineStatistics(spreads.bench, bench.pieces.statistics);
+          layout::CombineStatistics(placements[1], bench.pieces.statistics);
+      double rms = 0;
+      for (const layout::PieceStatistics& piece : bench.pieces.statistics) {
+        rms = std::max(rms, piece.values[3].value_or(0) / std::sqrt(piece.elements));
+      }
       const size_t stat = summed ? 2 : 3;
       if (n.elements <= 1 || !n.values[stat] || !b.values[stat] || *b.values[stat] == 0 ||
-          !b.values[3] || *n.values[stat] == 0) {
-        return;
-      }
-      const double rms = *b.values[3] / std::sqrt(b.elements);
-      if (summed && std::fabs(*b.values[2]) < 0.05 * rms) {
+          *n.values[stat] == 0 || (summed && !(std::fabs(*b.values[2]) >= 0.05 * rms))) {
         return;  // a mean that cancels says little
       }
       (summed && &ratios == &gradients ? summed_gradients : ratios)

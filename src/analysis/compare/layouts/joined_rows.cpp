@@ -38,10 +38,13 @@ class PairJoiner {
         layout_(layout),
         gatherer_(sides_),
         calls_(sides_, gatherer_),
-        unequal_(sides_, calls_, gatherer_) {}
+        unequal_(sides_, calls_, gatherer_, parameters_),
+        name_of_(npu.ranks.size()) {}
 
   void Run() {
     ListCalls();
+    parameters_.Find(pairs_, gatherer_);
+    gatherer_.SetParameters(&parameters_);
     factors_ = FindGradientFactors(sides_, pairs_, gatherer_);
     gatherer_.SetFactors(factors_);
     layout_.npu_facts.gradient_factor = factors_.reduced != 1    ? factors_.reduced
@@ -49,7 +52,6 @@ class PairJoiner {
                                         : factors_.summed != 1   ? factors_.summed
                                                                  : factors_.backward;
     unequal_.FindUnreduced(pairs_);
-    FindPadding();
     for (const CallPair& pair : pairs_) {
       EmitPair(pair);
     }
@@ -220,12 +222,6 @@ class PairJoiner {
     }
   }
 
-  // ---- rows ----
-
-  // ---- gradients ----
-
-  // Calls use(suffix, npu, bench) for the rows that both sides of a pair have.
-
   // ---- writing ----
 
   std::string NameOf(const CallPair& pair, dump::Direction direction) {
@@ -275,9 +271,7 @@ class PairJoiner {
         continue;
       }
       if (side == 0) {
-        for (const CallMember& member : pair.calls[0]->members) {
-          names_.emplace(std::pair(member.rank, member.entry), name);
-        }
+        NameMembers(pair.calls[0]->members, name);
       }
       made[side].order = pair.order[side];
       made[side].name = name;
@@ -364,13 +358,16 @@ class PairJoiner {
     placement.only_rank = pieces.only_rank;
     made.joined.scale = pieces.pieces.scale;
     made.joined.is_swapped = pieces.is_swapped;
-    made.joined.shapes = pieces.pieces.shapes;
     made.joined.placement = std::move(placement);
+    made.joined.pieces.reserve(pieces.rows.size());
     for (size_t i = 0; i < pieces.rows.size(); ++i) {
       made.joined.pieces.push_back({pieces.ranks[i], pieces.rows[i]->data_name});
       if (pieces.rows[i]->data_name == "-1") {
         made.row.data_name = "-1";
       }
+    }
+    if (made.row.data_name != "-1") {
+      made.joined.shapes = pieces.pieces.shapes;
     }
     return made;
   }
@@ -457,10 +454,12 @@ class PairJoiner {
          !pair.calls[0]->is_gradient && npu.pieces.shapes[0].size() == 1)) {
       return MakeUnknown(npu, bench);
     }
+    ExpectAsForward(pair, npu, bench);
     layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
+    KeepForward(pair, npu, bench, spreads);
     const CallMember& first = pair.calls[0]->members.front();
     if (!spreads.fits || calls_.IsOfParts(pair, npu, bench) ||
-        (spreads.is_padded && !MayBePadded(npu, bench, spreads)) ||
+        (spreads.is_padded && !parameters_.MayBePadded(npu, bench, spreads)) ||
         (spreads.is_doubtful && MovesData(sides_[0]->ranks[first.rank]->names[first.entry]))) {
       return MakeUnknown(npu, bench);
     }
@@ -469,12 +468,11 @@ class PairJoiner {
     }
     TakeBlocks(0, *pair.calls[0], npu, spreads.npu);
     TakeBlocks(1, *pair.calls[1], bench, spreads.bench);
+    if (spreads.is_padded) {
+      return MakePadded(pair, npu, bench, std::move(spreads));
+    }
     NewRow n = Start(0, npu, spreads.npu);
     NewRow b = Start(1, bench, spreads.bench);
-    if (spreads.is_padded) {
-      MakePadded(npu, bench, n, b);
-      return {std::move(n), std::move(b)};
-    }
     unequal_.Judge(0, *pair.calls[0], npu, bench, b.joined.placement, n);
     unequal_.Judge(1, *pair.calls[1], bench, npu, n.joined.placement, b);
     if (pair.calls[0]->is_gradient && !pair.calls[0]->is_reduced) {
@@ -555,51 +553,61 @@ class PairJoiner {
            sides_[1]->keeps_last_batch;
   }
 
-  // ---- copies that are not equal, and summands ----
+  // ---- a gradient is spread as its value is ----
 
-  // The sizes of both sides along which parameters are padded.
-  void FindPadding() {
-    for (const CallPair& pair : pairs_) {
-      if (!pair.calls[0] || !pair.calls[1] || !pair.calls[0]->call->is_module ||
-          pair.calls[0]->direction != dump::Direction::kForward) {
+  std::string_view SuffixIn(const RowPieces& npu) const {
+    return SuffixOf(gatherer_.EntryOf(0, {npu.ranks[0], 0, npu.entries[0]}), *npu.rows[0]);
+  }
+
+  // The backward pass of a call follows its forward pass.
+  void KeepForward(const CallPair& pair, const RowPieces& npu, const RowPieces& bench,
+                   const layout::Spreads& spreads) {
+    if (pair.calls[0]->direction != dump::Direction::kForward || !spreads.fits ||
+        spreads.is_padded || spreads.is_doubtful || !IsFloating(*npu.rows[0])) {
+      return;
+    }
+    if (forward_call_ != pair.calls[0]->call) {
+      forward_call_ = pair.calls[0]->call;
+      forward_.clear();
+    }
+    forward_.push_back({SuffixIn(npu),
+                        {npu.pieces.shapes[0], bench.pieces.shapes[0]},
+                        {spreads.npu, spreads.bench}});
+  }
+
+  // What the forward pass told of the output is expected of the gradient that comes in, and of the
+  // input of the one that goes out; whether copies of them are summands is another question.
+  void ExpectAsForward(const CallPair& pair, RowPieces& npu, RowPieces& bench) const {
+    constexpr std::string_view kIn = ".input.";
+    constexpr std::string_view kOut = ".output.";
+    if (pair.calls[0]->direction != dump::Direction::kBackward ||
+        forward_call_ != pair.calls[0]->call) {
+      return;
+    }
+    const std::string_view suffix = SuffixIn(npu);
+    const bool comes_in = suffix.starts_with(kIn);
+    const std::string_view wanted = comes_in ? kOut : kIn;
+    const std::string_view place =
+        suffix.substr(std::min(suffix.size(), comes_in ? kIn.size() : kOut.size()));
+    for (const ForwardRow& row : forward_) {
+      if (!row.suffix.starts_with(wanted) || row.suffix.substr(wanted.size()) != place ||
+          row.shapes[0] != npu.pieces.shapes[0] || row.shapes[1] != bench.pieces.shapes[0] ||
+          row.placements[0].grid != npu.pieces.grid ||
+          row.placements[1].grid != bench.pieces.grid) {
         continue;
       }
-      gatherer_.ForRows(pair, [&](std::string_view, RowPieces& npu, RowPieces& bench) {
-        if (npu.rows[0]->state != dump::RowState::kParameters || !npu.is_grid || !bench.is_grid ||
-            !npu.has_shapes || !bench.has_shapes || !npu.rows[0]->is_tensor) {
-          return;
+      for (size_t side = 0; side < 2; ++side) {
+        layout::Pieces& pieces = (side == 0 ? npu : bench).pieces;
+        for (size_t axis = 0; axis < kAxisCount; ++axis) {
+          const layout::Spread& spread = row.placements[side].spreads[axis];
+          if (spread.kind == SpreadKind::kShard) {
+            pieces.expected[axis] = spread;
+          } else if (spread.kind != SpreadKind::kUnknown) {
+            pieces.expected[axis] = layout::Spread();
+          }
         }
-        const layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
-        if (spreads.fits && spreads.is_padded) {
-          padded_.insert(PaddedSizes(npu, bench, spreads));
-        }
-      });
-    }
-  }
-
-  static std::pair<int64_t, int64_t> PaddedSizes(const RowPieces& npu, const RowPieces& bench,
-                                                 const layout::Spreads& spreads) {
-    const std::optional<Shape> n = layout::WholeShape(spreads.npu, npu.pieces.shapes);
-    const std::optional<Shape> b = layout::WholeShape(spreads.bench, bench.pieces.shapes);
-    for (size_t axis = 0; n && b && axis < n->size() && axis < b->size(); ++axis) {
-      if ((*n)[axis] != (*b)[axis]) {
-        return {(*n)[axis], (*b)[axis]};
       }
     }
-    return {0, 0};
-  }
-
-  // Parameters of a vocabulary and their gradients, and what has the same sizes.
-  bool MayBePadded(const RowPieces& npu, const RowPieces& bench,
-                   const layout::Spreads& spreads) const {
-    const dump::RowState state = npu.rows[0]->state;
-    if (!IsFloating(*npu.rows[0])) {
-      return false;
-    }
-    if (state == dump::RowState::kParameters || state == dump::RowState::kParametersGrad) {
-      return true;
-    }
-    return padded_.contains(PaddedSizes(npu, bench, spreads));
   }
 
   // The gradient of a loss is a number that the way of averaging decides: 1, or 1 over the number
@@ -693,6 +701,38 @@ class PairJoiner {
     FillWhole(side, pieces, layout::WholeShape(shown, pieces.pieces.shapes), made);
   }
 
+  // Statistics tell nothing of what is padded: gradients are summed over shares of the data.
+  std::pair<NewRow, NewRow> MakePadded(const CallPair& pair, RowPieces& npu, const RowPieces& bench,
+                                       layout::Spreads spreads) {
+    const bool is_summed = pair.calls[0]->is_gradient && !pair.calls[0]->is_reduced;
+    for (size_t side = 0; side < 2 && is_summed; ++side) {
+      for (size_t axis = 0; axis + 1 < kAxisCount; ++axis) {
+        layout::Spread& spread = (side == 0 ? spreads.npu : spreads.bench).spreads[axis];
+        if (spread.kind != SpreadKind::kShard &&
+            !(side == 0 ? npu : bench).pieces.AreEqualAlong(static_cast<Axis>(axis))) {
+          spread = {};
+          spread.kind = SpreadKind::kPartial;
+        }
+      }
+    }
+    if (!spreads.npu.IsKnown() || !spreads.bench.IsKnown()) {
+      return MakeUnknown(npu, bench);
+    }
+    NewRow n = Start(0, npu, spreads.npu);
+    NewRow b = Start(1, bench, spreads.bench);
+    const std::string shape = ShapeText(parameters_.MakePadded(npu, bench, spreads, n, b));
+    n.row.shape = made_[0].Intern(shape);
+    b.row.shape = made_[1].Intern(shape);
+    if (is_summed) {
+      unequal_.ScaleGradient(factors_.summed, n, b, npu, pair.calls[0]->call->path);
+    }
+    if (!n.joined.placement.IsKnown() || !b.joined.placement.IsKnown()) {
+      MakeUncomparable(n.row);
+      MakeUncomparable(b.row);
+    }
+    return {std::move(n), std::move(b)};
+  }
+
   std::pair<NewRow, NewRow> MakeUnknown(const RowPieces& npu, const RowPieces& bench) {
     NewRow n = Start(0, npu, Unknown(npu));
     NewRow b = Start(1, bench, Unknown(bench));
@@ -700,21 +740,6 @@ class PairJoiner {
     MakeUncomparable(n.row);
     MakeUncomparable(b.row);
     return {std::move(n), std::move(b)};
-  }
-
-  void MakePadded(const RowPieces& npu, const RowPieces& bench, NewRow& n, NewRow& b) {
-    const std::optional<Shape> of_npu = layout::WholeShape(n.joined.placement, npu.pieces.shapes);
-    const std::optional<Shape> of_bench =
-        layout::WholeShape(b.joined.placement, bench.pieces.shapes);
-    const bool of_npu_is_padded = n.joined.placement.padded_to.has_value();
-    const Shape& smaller = of_npu_is_padded ? *of_bench : *of_npu;
-    (of_npu_is_padded ? n : b).joined.cut = smaller;
-    for (NewRow* row : {&n, &b}) {
-      row->row.stats.fill(StatValue());  // of which padding may be a part
-      row->row.md5 = "N/A";
-    }
-    n.row.shape = made_[0].Intern(ShapeText(smaller));
-    b.row.shape = made_[1].Intern(ShapeText(smaller));
   }
 
   // Numbers, texts and the like. Sizes and places differ where the layout does.
@@ -771,20 +796,33 @@ class PairJoiner {
     return ratio == std::floor(ratio) && ratio <= static_cast<double>(ranks);
   }
 
-  // The modules around the calls of the test side, by the names that its calls have here.
+  void NameMembers(const std::vector<CallMember>& members, const std::string& name) {
+    const auto number = static_cast<uint32_t>(names_.size());
+    names_.push_back({name, members.front()});
+    for (const CallMember& member : members) {
+      std::vector<uint32_t>& of_rank = name_of_[member.rank];
+      of_rank.resize(sides_[0]->ranks[member.rank]->side.entries.size(), kNoName);
+      if (of_rank[member.entry] == kNoName) {
+        of_rank[member.entry] = number;
+      }
+    }
+  }
+
+  // The modules around the calls of the test side, by the names that its calls have here: all
+  // members of a call are inside of the same one.
   void NameParents() {
     construct_.emplace();
-    for (const auto& [member, name] : names_) {
-      const LoadedRank& rank = *sides_[0]->ranks[member.first];
+    for (const auto& [name, member] : names_) {
+      const LoadedRank& rank = *sides_[0]->ranks[member.rank];
       if (!rank.construct) {
         continue;
       }
       const std::string_view parent =
-          rank.construct->ParentOf(rank.side.entries[member.second].name);
+          rank.construct->ParentOf(rank.side.entries[member.entry].name);
       const auto entry = rank.entry_of.find(parent);
-      const auto known =
-          entry == rank.entry_of.end() ? names_.end() : names_.find({member.first, entry->second});
-      construct_->AddName(name, known == names_.end() ? parent : std::string_view(known->second));
+      const uint32_t known =
+          entry == rank.entry_of.end() ? kNoName : name_of_[member.rank][entry->second];
+      construct_->AddName(name, known == kNoName ? parent : std::string_view(names_[known].first));
     }
   }
 
@@ -814,7 +852,7 @@ class PairJoiner {
         for (NewRow& row : entry.rows) {
           WriteRow(made, entry.name, number, row.row);
           for (Piece& piece : row.joined.pieces) {
-            piece.data_name = made.Keep(piece.data_name);
+            piece.data_name = piece.data_name == "-1" ? "-1" : made.Keep(piece.data_name);
           }
           rows_[side].push_back(std::move(row.joined));
         }
@@ -843,20 +881,28 @@ class PairJoiner {
     }
   }
 
-  static constexpr int64_t kFreshNumber = 1'000'000;  // behind all numbers of the reference
-
   Sides sides_;
   PairLayout& layout_;
   PieceGatherer gatherer_;
+  ParameterFacts parameters_;
   const LayoutCalls calls_;
   UnequalPieces unequal_;
   GradientFactors factors_;
   std::vector<CallPair> pairs_;
+  struct ForwardRow {
+    std::string_view suffix;
+    std::array<Shape, 2> shapes;  // of a piece
+    std::array<Placement, 2> placements;
+  };
+  const JoinedCall* forward_call_ = nullptr;
+  std::vector<ForwardRow> forward_;  // of this call
   std::unordered_map<const JoinedCall*, int64_t> numbers_;
   std::unordered_map<std::string, int64_t> fresh_;
-  std::map<std::pair<uint32_t, uint32_t>, std::string> names_;  // of the test side's entries
+  static constexpr uint32_t kNoName = UINT32_MAX;
+  std::vector<std::pair<std::string, CallMember>>
+      names_;                                   // of the test side, with the first member
+  std::vector<std::vector<uint32_t>> name_of_;  // of its entries, by rank
   std::optional<dump::ConstructFile> construct_;
-  std::set<std::pair<int64_t, int64_t>> padded_;  // sizes of both sides
   std::array<std::vector<NewEntry>, 2> entries_;
   std::array<Side, 2> made_;
   std::array<std::vector<JoinedRow>, 2> rows_;

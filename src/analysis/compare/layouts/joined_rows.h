@@ -1,21 +1,23 @@
 // Rows of the whole model out of those of ranks: the parts that the joining of rows is made of.
 // Private to its sources: joined_rows (which calls and rows are written), row_pieces (a row of all
-// members of a call), layout_calls (what only the layout makes), gradient_factors, unequal_pieces
-// (copies that differ, and summands).
+// members of a call), parameter_facts (what parameters tell of other rows), layout_calls (what only
+// the layout makes), gradient_factors, unequal_pieces (copies that differ, and summands).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "src/analysis/compare/layouts/joined_pair.h"
 #include "src/analysis/compare/layouts/joined_side.h"
+#include "src/analysis/compare/layouts/piece_loader.h"
 #include "src/analysis/compare/layouts/plan.h"
 #include "src/analysis/compare/side.h"
 #include "src/dump/names.h"
@@ -89,11 +91,43 @@ class PieceGatherer;
 GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPair>& pairs,
                                     const PieceGatherer& gatherer);
 
+// ---- parameter_facts.cpp ----
+
+// What parameters tell of other rows.
+class ParameterFacts {
+ public:
+  // Before any row is made. The gatherer may not know the facts yet.
+  void Find(const std::vector<CallPair>& pairs, const PieceGatherer& gatherer);
+  // The shape that a parameter, and its gradient, has as a whole; null: not known. The name is the
+  // end of the row's.
+  const Shape* WholeOf(size_t side, const std::string& path, std::string_view suffix) const;
+  // All parameters of the module are copies on ranks that share tensors.
+  bool IsReplicated(size_t side, const std::string& path) const {
+    return replicated_[side].contains(path);
+  }
+  // Parameters of a vocabulary and their gradients, and what has the same sizes.
+  bool MayBePadded(const RowPieces& npu, const RowPieces& bench,
+                   const layout::Spreads& spreads) const;
+  // Leaves the padding out of both sides. Returns the shape that they have without it.
+  Shape MakePadded(const RowPieces& npu, const RowPieces& bench, const layout::Spreads& spreads,
+                   NewRow& n, NewRow& b) const;
+
+ private:
+  void AddPadding(const RowPieces& npu, const RowPieces& bench, const layout::Spreads& spreads);
+
+  std::array<std::unordered_map<std::string, Shape>, 2> wholes_;  // by path and name
+  std::array<std::unordered_set<std::string>, 2> replicated_;     // modules
+  // By the sizes of both sides: how many rows are real, where records say so.
+  std::map<std::pair<int64_t, int64_t>, int64_t> vocabularies_;
+};
+
 // ---- row_pieces.cpp ----
 
 class PieceGatherer {
  public:
   explicit PieceGatherer(const Sides& sides) : sides_(sides) {}
+  // Borrowed.
+  void SetParameters(const ParameterFacts* facts) { parameters_ = facts; }
   void SetFactors(GradientFactors factors) { factors_ = std::move(factors); }
 
   const SideEntry& EntryOf(size_t side, const CallMember& member) const;
@@ -131,6 +165,7 @@ class PieceGatherer {
                                           std::string_view suffix, dump::RowState state) const;
 
   Sides sides_;
+  const ParameterFacts* parameters_ = nullptr;
   GradientFactors factors_;
 };
 
@@ -183,10 +218,12 @@ class LayoutCalls {
 // reduced later the way of the value through its rank tells; they are read behind the reduction.
 class UnequalPieces {
  public:
-  UnequalPieces(const Sides& sides, const LayoutCalls& calls, const PieceGatherer& gatherer)
+  UnequalPieces(const Sides& sides, const LayoutCalls& calls, const PieceGatherer& gatherer,
+                const ParameterFacts& parameters)
       : sides_(sides),
         calls_(calls),
         gatherer_(gatherer),
+        parameters_(parameters),
         uses_{ValueUses(*sides[0]), ValueUses(*sides[1])} {}
 
   // Where the gradient that an optimizer is given is a summand, a reduction is missing: what came
@@ -209,10 +246,14 @@ class UnequalPieces {
   void Suspect(size_t side, const RowPieces& pieces, const RowPieces& others,
                const layout::Placement& other, NewRow& made) const;
   bool IsFullySharded(size_t side, const std::string& path) const;
+  // A module whose parameters are copies takes the value as it is, and what it makes of it differs
+  // between the ranks, too: nothing reduces it.
+  bool IsTakenUnreduced(size_t side, const RowPieces& pieces);
 
   Sides sides_;
   const LayoutCalls& calls_;
   const PieceGatherer& gatherer_;
+  const ParameterFacts& parameters_;
   std::array<ValueUses, 2> uses_;
   std::array<std::set<std::pair<uint32_t, uint64_t>>, 2> unreduced_;  // values of ranks
 };

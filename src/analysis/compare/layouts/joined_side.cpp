@@ -57,10 +57,45 @@ struct Node {
   uint64_t letter = 0;
 };
 
+// How often each module of a side is called by a rank, and most of them are: once for each
+// micro-batch.
+struct ModuleCounts {
+  std::unordered_map<std::string, int64_t> by_path;
+  int64_t usual = 1;
+
+  // How often a module is called in each round of all modules; 0: not equally often.
+  int64_t InRound(const std::string& path) const {
+    const auto found = by_path.find(path);
+    return found == by_path.end() || found->second % usual != 0 ? 0 : found->second / usual;
+  }
+};
+
+ModuleCounts CountsOf(const JoinedSide& side) {
+  ModuleCounts counts;
+  for (const auto& rank : side.ranks) {
+    for (uint32_t entry = 0; entry < rank->names.size(); ++entry) {
+      const dump::EntryName& name = rank->names[entry];
+      if (name.is_module && name.direction == dump::Direction::kForward) {
+        int64_t& count = counts.by_path[rank->paths[entry]];
+        count = std::max(count, name.call.value_or(0) + 1);
+      }
+    }
+  }
+  std::map<int64_t, size_t> votes;
+  for (const auto& [path, count] : counts.by_path) {
+    ++votes[count];
+  }
+  const auto most = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  counts.usual = most == votes.end() ? 1 : most->first;
+  return counts;
+}
+
 class CallJoiner {
  public:
-  CallJoiner(JoinedSide& side, const std::unordered_map<uint64_t, int64_t>& other_roots)
-      : side_(side), other_roots_(other_roots) {}
+  CallJoiner(JoinedSide& side, const std::unordered_map<uint64_t, int64_t>& other_roots,
+             const ModuleCounts& own, const ModuleCounts& other)
+      : side_(side), other_roots_(other_roots), own_counts_(own), other_counts_(other) {}
 
   // Calls outside of modules on the first rank, by letter.
   static std::unordered_map<uint64_t, int64_t> RootsOf(const JoinedSide& side) {
@@ -121,7 +156,7 @@ class CallJoiner {
       const int64_t of_each =
           count % side_.micro_batches == 0 ? count / side_.micro_batches : count;
       return std::pair(static_cast<uint32_t>(call / std::max<int64_t>(of_each, 1)),
-                       call % std::max<int64_t>(of_each, 1));
+                       NumberOf(loaded, path, call % std::max<int64_t>(of_each, 1)));
     };
     std::unordered_map<uint64_t, int64_t> seen;
     for (uint32_t entry = 0; entry < loaded.names.size(); ++entry) {
@@ -175,6 +210,50 @@ class CallJoiner {
         number_of_[{rank, entry}] = place_of(loaded.paths[entry], name.call.value_or(0)).second;
       }
     }
+  }
+
+  // The number that the other side gives to a call. Where both sides go several rounds and this one
+  // calls a module more often in each, the further calls are numbered behind all of the other's.
+  int64_t NumberOf(const LoadedRank& rank, const std::string& path, int64_t call) {
+    const int64_t own = own_counts_.InRound(path);
+    const int64_t other = other_counts_.InRound(path);
+    const int64_t rounds = own_counts_.usual / side_.micro_batches;
+    if (other < 1 || own <= other || rounds < 2 || !IsCalledRoundByRound(rank, path, own)) {
+      return call;
+    }
+    const int64_t round = call / own;
+    const int64_t in_round = call % own;
+    return in_round < other ? round * other + in_round
+                            : rounds * other + round * (own - other) + in_round - other;
+  }
+
+  // As many calls lie between each two calls of the first module that is called once a round: what
+  // is computed again in a backward pass may come in any order.
+  bool IsCalledRoundByRound(const LoadedRank& rank, const std::string& path, int64_t in_round) {
+    const auto [known, is_new] = by_round_.emplace(std::pair(&rank, path), false);
+    if (!is_new) {
+      return known->second;
+    }
+    const std::string* first = nullptr;
+    std::map<int64_t, int64_t> calls;  // by the number of rounds that have begun
+    int64_t begun = 0;
+    for (uint32_t entry = 0; entry < rank.names.size(); ++entry) {
+      const std::string& own = rank.paths[entry];
+      if (!rank.names[entry].is_module || !IsForward(rank.names[entry])) {
+        continue;
+      }
+      if (first == nullptr && own_counts_.InRound(own) == 1) {
+        first = &own;
+      }
+      begun += first != nullptr && own == *first ? 1 : 0;
+      calls[begun] += own == path ? 1 : 0;
+    }
+    known->second =
+        first != nullptr && std::all_of(calls.begin(), calls.end(), [&](const auto& round) {
+          return round.second == in_round ||
+                 (round.second == 0 && (round.first == 0 || round.first == begun));
+        });
+    return known->second;
   }
 
   static bool IsForward(const dump::EntryName& name) {
@@ -282,6 +361,9 @@ class CallJoiner {
 
   JoinedSide& side_;
   const std::unordered_map<uint64_t, int64_t>& other_roots_;
+  const ModuleCounts& own_counts_;
+  const ModuleCounts& other_counts_;
+  std::map<std::pair<const LoadedRank*, std::string>, bool> by_round_;
   std::vector<BucketNodes> buckets_;
   std::unordered_map<std::string, size_t> place_of_bucket_;
   std::map<std::pair<uint32_t, uint32_t>, int64_t> number_of_;
@@ -658,8 +740,10 @@ std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side) {
 void JoinCalls(JoinedSide& npu, JoinedSide& bench) {
   const auto npu_roots = CallJoiner::RootsOf(npu);
   const auto bench_roots = CallJoiner::RootsOf(bench);
-  CallJoiner(npu, bench_roots).Run();
-  CallJoiner(bench, npu_roots).Run();
+  const ModuleCounts npu_counts = CountsOf(npu);
+  const ModuleCounts bench_counts = CountsOf(bench);
+  CallJoiner(npu, bench_roots, npu_counts, bench_counts).Run();
+  CallJoiner(bench, npu_roots, bench_counts, npu_counts).Run();
 }
 
 void PairCalls(JoinedSide& npu, JoinedSide& bench) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,7 +14,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/layouts/joined_pair.h"
+#include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/layouts/piece_loader.h"
 #include "src/analysis/compare/layouts/plan.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/threads.h"
@@ -30,6 +32,9 @@ struct NewName {
   uint32_t part = 0;
   uint32_t parts = 1;
 };
+
+// Calls that the test side alone made are numbered from here on, behind all numbers of a reference.
+inline constexpr int64_t kFreshNumber = 1'000'000;
 
 // One rank as it was read.
 struct LoadedRank {
@@ -139,6 +144,8 @@ class ValueUses {
   // The input of the reduction that a value goes to, directly or through linear calls; nullptr
   // where none is recorded. `used`: whether any other call takes it.
   const SideRow* ReductionOf(uint32_t rank, uint64_t value, int depth, bool* used);
+  // Whether `takes` is true of a call, by its entry, that has the value as an input.
+  bool IsTakenBy(uint32_t rank, uint64_t value, const std::function<bool(uint32_t)>& takes);
   // What reductions that follow each other made of a value, at most so many; nullptr: none is
   // recorded. `made`: how many there were.
   static constexpr int kMostReductions = 4;

@@ -19,6 +19,12 @@ bool HasParameters(const JoinedSide& side, const std::string& path) {
   });
 }
 
+// A module that the other side calls, too, but not as often: a layer that is repeated.
+bool IsRepeat(const JoinedSide& side, const JoinedCall& call, const JoinedSide& opposite) {
+  return call.is_module && HasParameters(side, call.path) &&
+         opposite.module_call.contains(fmt::format("{}#0", call.path));
+}
+
 // By the statistics of both wholes; nullopt where nothing can be compared.
 std::optional<bool> AreEqual(const SideRow& npu, const SideRow& bench) {
   constexpr double kWide = 2e-5;
@@ -156,8 +162,8 @@ void LayoutCalls::Mark(size_t side) {
         const JoinedCall& call = joined.calls[bucket.calls[first]];
         const LoadedRank& rank = *joined.ranks[call.members[0].rank];
         const dump::EntryName& name = rank.names[call.members[0].entry];
-        if (communicates || call.is_communication || MovesData(name) ||
-            (call.is_module && !HasParameters(joined, call.path))) {
+        if ((communicates && !IsRepeat(joined, call, opposite)) || call.is_communication ||
+            MovesData(name) || (call.is_module && !HasParameters(joined, call.path))) {
           of_layout_.insert(&call);
         }
       }

@@ -213,17 +213,15 @@ std::vector<std::vector<JoinedRank*>> GroupsBy(
 
 }  // namespace
 
-uint64_t FedOf(const Side& side) { return FedTo(side).hash; }
+RankTraits TraitsOf(const Side& side) { return {CallsOf(side), FedTo(side).hash}; }
 
-namespace {}  // namespace
-
-bool PlaceByDumps(const std::vector<JoinedRank*>& all, const std::vector<const Side*>& sides,
-                  LayoutFacts& facts) {
+bool PlaceByTraits(const std::vector<JoinedRank*>& all, const std::vector<RankTraits>& traits,
+                   LayoutFacts& facts) {
   std::unordered_map<const JoinedRank*, uint64_t> calls;
   std::unordered_map<const JoinedRank*, uint64_t> fed;
   for (size_t i = 0; i < all.size(); ++i) {
-    calls[all[i]] = CallsOf(*sides[i]);
-    fed[all[i]] = FedTo(*sides[i]).hash;
+    calls[all[i]] = traits[i].calls;
+    fed[all[i]] = traits[i].fed;
   }
   const auto stages = GroupsBy(all, calls);
   for (const auto& stage : stages) {
@@ -254,21 +252,6 @@ bool PlaceByDumps(const std::vector<JoinedRank*>& all, const std::vector<const S
   facts.tensor = static_cast<int64_t>(groups[0].size());
   return true;
 }
-
-namespace {
-
-bool PlaceByDumps(RunLayout& run, const std::vector<Side>& sides) {
-  std::vector<JoinedRank*> ranks;
-  std::vector<const Side*> read;
-  for (size_t i = 0; i < run.ranks.size(); ++i) {
-    ranks.push_back(&run.ranks[i]);
-    read.push_back(&sides[i]);
-  }
-  run.is_known = layouts::PlaceByDumps(ranks, read, run.facts);
-  return run.is_known;
-}
-
-}  // namespace
 
 void TellContext(const std::vector<JoinedRank*>& ranks, const Side& own, const Side& other,
                  LayoutFacts& facts) {
@@ -477,27 +460,25 @@ class Planner {
         (!npu.is_known && !bench.is_known && !HaveOtherShapes(*npu_first, *bench_first))) {
       return std::nullopt;
     }
-    const Result<std::vector<Side>> npu_all = LoadAll(npu);
-    const Result<std::vector<Side>> bench_all = LoadAll(bench);
-    if (!npu_all.ok() || !bench_all.ok()) {
-      return std::nullopt;
-    }
-    const std::vector<Side>& npu_sides = *npu_all;
-    const std::vector<Side>& bench_sides = *bench_all;
-    if ((!npu.is_known && !PlaceByDumps(npu, npu_sides)) ||
-        (!bench.is_known && !PlaceByDumps(bench, bench_sides))) {
-      return false;
+    for (RunLayout* const run : {&npu, &bench}) {
+      if (run->is_known) {
+        continue;
+      }
+      const std::optional<std::vector<RankTraits>> traits = ReadTraits(*run);
+      if (!traits) {
+        return std::nullopt;
+      }
+      run->is_known = PlaceByTraits(Pointers(*run), *traits, run->facts);
+      if (!run->is_known) {
+        return false;
+      }
     }
     for (const bool of_npu : {true, false}) {
       RunLayout& own = of_npu ? npu : bench;
       const RunLayout& other = of_npu ? bench : npu;
       if (own.facts.source == LayoutFacts::Source::kInferred && other.facts.data == 1) {
-        std::vector<JoinedRank*> ranks;
-        for (JoinedRank& rank : own.ranks) {
-          ranks.push_back(&rank);
-        }
-        TellContext(ranks, of_npu ? npu_sides[0] : bench_sides[0],
-                    of_npu ? bench_sides[0] : npu_sides[0], own.facts);
+        TellContext(Pointers(own), of_npu ? *npu_first : *bench_first,
+                    of_npu ? *bench_first : *npu_first, own.facts);
       }
     }
     CountReplicas(npu);
@@ -505,13 +486,26 @@ class Planner {
     return true;
   }
 
-  Result<std::vector<Side>> LoadAll(const RunLayout& run) const {
-    std::vector<Side> sides;
-    for (const JoinedRank& rank : run.ranks) {
-      MSP_ASSIGN_OR_RETURN(Side side, LoadRank(rank));
-      sides.push_back(std::move(side));
+  static std::vector<JoinedRank*> Pointers(RunLayout& run) {
+    std::vector<JoinedRank*> ranks;
+    for (JoinedRank& rank : run.ranks) {
+      ranks.push_back(&rank);
     }
-    return sides;
+    return ranks;
+  }
+
+  // Ranks are read side by side, and two numbers kept of each. nullopt: one cannot be read.
+  std::optional<std::vector<RankTraits>> ReadTraits(const RunLayout& run) const {
+    std::vector<RankTraits> traits(run.ranks.size());
+    std::vector<uint8_t> is_read(run.ranks.size());
+    pool_.ParallelFor(run.ranks.size(), [&](size_t i, size_t) {
+      if (const Result<Side> side = LoadRank(run.ranks[i]); side.ok()) {
+        traits[i] = TraitsOf(*side);
+        is_read[i] = 1;
+      }
+    });
+    return std::count(is_read.begin(), is_read.end(), 0) == 0 ? std::optional(std::move(traits))
+                                                              : std::nullopt;
   }
 
   Result<Side> LoadRank(const JoinedRank& rank) const {

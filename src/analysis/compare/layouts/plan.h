@@ -93,12 +93,17 @@ struct PairLayout {
   std::vector<RankReplica> bench_replicas;
 };
 
-// What a rank is fed: equal on ranks that share tensors.
-uint64_t FedOf(const Side& side);
+// What tells ranks apart: what they call, which ranks of a stage have in common, and what they are
+// fed, which ranks that share tensors have.
+struct RankTraits {
+  uint64_t calls = 0;
+  uint64_t fed = 0;
+};
+RankTraits TraitsOf(const Side& side);
 
-// Places ranks in a grid by what they call and what they are fed. False where they do not make one.
-bool PlaceByDumps(const std::vector<JoinedRank*>& all, const std::vector<const Side*>& sides,
-                  LayoutFacts& facts);
+// Places ranks in a grid by their traits. False where they do not make one.
+bool PlaceByTraits(const std::vector<JoinedRank*>& all, const std::vector<RankTraits>& traits,
+                   LayoutFacts& facts);
 
 // Shares of the data that are parts of each sample belong to context parallelism: by the shapes of
 // what both sides were fed, [samples, sequence]. The innermost ones are those of a sequence.

@@ -64,6 +64,22 @@ bool IsFloating(const SideRow& row) {
          row.dtype.find("complex") != std::string_view::npos;
 }
 
+namespace {
+
+// The values are few and mostly come in order.
+void AddValue(std::vector<int64_t>& values, int64_t value) {
+  if (values.empty() || values.back() < value) {
+    values.push_back(value);
+    return;
+  }
+  const auto place = std::lower_bound(values.begin(), values.end(), value);
+  if (place == values.end() || *place != value) {
+    values.insert(place, value);
+  }
+}
+
+}  // namespace
+
 const SideEntry& PieceGatherer::EntryOf(size_t side, const CallMember& member) const {
   return sides_[side]->ranks[member.rank]->side.entries[member.entry];
 }
@@ -73,7 +89,9 @@ const SideRow* PieceGatherer::RowAt(size_t side, const CallMember& member, std::
   const Side& read = sides_[side]->ranks[member.rank]->side;
   const SideEntry& entry = read.entries[member.entry];
   const auto is_row = [&](uint32_t i) {
-    return SuffixOf(entry, read.rows[entry.first_row + i]) == suffix;
+    const std::string_view name = read.rows[entry.first_row + i].name;
+    return (name.size() == entry.name.size() + suffix.size() && name.ends_with(suffix)) ||
+           SuffixOf(entry, read.rows[entry.first_row + i]) == suffix;
   };
   if (place < entry.row_count && is_row(place)) {
     return &read.rows[entry.first_row + place];
@@ -107,8 +125,9 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
     CallMember member;
   };
   std::vector<Found> found;
-  std::array<std::set<int64_t>, kAxisCount> values;
-  std::set<int64_t> stages;
+  found.reserve(call.members.size());
+  std::array<std::vector<int64_t>, kAxisCount> values;
+  std::vector<int64_t> stages;
   for (const CallMember& member : call.members) {
     if (!Counts(side, call, member, state) ||
         (state == dump::RowState::kParameters && member.micro_batch > 0)) {
@@ -124,13 +143,15 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
                       at.tensor + kPartStride * static_cast<int64_t>(member.part)},
                      row,
                      member});
-    stages.insert(at.stage);
+    AddValue(stages, at.stage);
     for (size_t axis = 0; axis < kAxisCount; ++axis) {
-      values[axis].insert(found.back().at[axis]);
+      AddValue(values[axis], found.back().at[axis]);
     }
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Found& a, const Found& b) { return a.at < b.at; });
+  const auto is_before = [](const Found& a, const Found& b) { return a.at < b.at; };
+  if (!std::is_sorted(found.begin(), found.end(), is_before)) {
+    std::stable_sort(found.begin(), found.end(), is_before);
+  }
   RowPieces pieces;
   size_t cells = 1;
   for (size_t axis = 0; axis < kAxisCount; ++axis) {
@@ -142,32 +163,43 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
                        found.begin(), found.end(),
                        [](const Found& a, const Found& b) { return a.at == b.at; }) == found.end();
   pieces.has_shapes = true;
-  std::set<uint32_t> ranks;
+  pieces.pieces.shapes.reserve(found.size());
+  pieces.pieces.statistics.reserve(found.size());
+  pieces.rows.reserve(found.size());
+  pieces.ranks.reserve(found.size());
+  pieces.entries.reserve(found.size());
+  bool one_rank = true;
+  std::optional<Shape> shape;
+  std::string_view text;  // of which the shape is
   for (const Found& piece : found) {
-    std::optional<Shape> shape =
-        piece.row->is_tensor ? ParseShape(piece.row->shape) : std::optional(Shape());
+    if (!piece.row->is_tensor) {
+      shape = Shape();
+    } else if (!shape || piece.row->shape != text) {
+      shape = ParseShape(piece.row->shape);
+    }
+    text = piece.row->is_tensor ? piece.row->shape : std::string_view();
     pieces.has_shapes = pieces.has_shapes && shape.has_value();
     pieces.is_fused = pieces.is_fused || piece.member.parts > 1;
-    if (side == 0 && joined.swaps_axes && shape && shape->size() >= 3 &&
-        state != dump::RowState::kParameters && !call.is_gradient) {
-      std::swap((*shape)[0], (*shape)[1]);
+    pieces.pieces.statistics.push_back(PieceStatisticsOf(*piece.row, shape));
+    Shape& own = pieces.pieces.shapes.emplace_back(shape.value_or(Shape()));
+    if (side == 0 && joined.swaps_axes && own.size() >= 3 && state != dump::RowState::kParameters &&
+        !call.is_gradient) {
+      std::swap(own[0], own[1]);
       pieces.is_swapped = true;
     }
-    pieces.pieces.statistics.push_back(PieceStatisticsOf(*piece.row, shape));
-    pieces.pieces.shapes.push_back(shape.value_or(Shape()));
     pieces.rows.push_back(piece.row);
     pieces.ranks.push_back(piece.member.rank);
     pieces.entries.push_back(piece.member.entry);
-    ranks.insert(piece.member.rank);
+    one_rank = one_rank && piece.member.rank == found.front().member.rank;
   }
   const std::optional<DType> dtype =
       found.empty() ? std::nullopt : ParseDType(found.front().row->dtype);
   pieces.pieces.unit = dtype ? tensor::FormatOf(*dtype).unit : 0;
   if (joined.stages > 1 && stages.size() == 1) {
-    pieces.stage = *stages.begin();
+    pieces.stage = stages.front();
   }
-  if (ranks.size() == 1 && StageSize(side, *stages.begin()) > 1) {
-    pieces.only_rank = joined.ranks[*ranks.begin()]->about.rank;
+  if (one_rank && !found.empty() && StageSize(side, stages.front()) > 1) {
+    pieces.only_rank = joined.ranks[found.front().member.rank]->about.rank;
   }
   if (!pieces.is_fused) {
     pieces.pieces.record = RecordOf(side, call, suffix, state);
@@ -179,6 +211,9 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
         (found[0].member.parts == 2 ||
          (values[kAxisCount - 1].size() == found[0].member.parts &&
           std::set<Shape>(pieces.pieces.shapes.begin(), pieces.pieces.shapes.end()).size() == 1));
+  }
+  if (state == dump::RowState::kParametersGrad && parameters_ != nullptr && !pieces.is_fused) {
+    pieces.pieces.whole = parameters_->WholeOf(side, call.call->path, suffix);
   }
   pieces.pieces.scale = side == 0 && (call.direction == dump::Direction::kBackward)
                             ? 1 / factors_.backward

@@ -153,8 +153,10 @@ void UnequalPieces::Judge(size_t side, const DirectedCall& call, const RowPieces
         is_floating ? uses_[side].ReductionOf(pieces.ranks[0],
                                               ValueUses::FingerprintOf(*pieces.rows[0]), 0, &used)
                     : nullptr;
-    used = used ||
-           unreduced_[side].contains({pieces.ranks[0], ValueUses::FingerprintOf(*pieces.rows[0])});
+    used =
+        used ||
+        unreduced_[side].contains({pieces.ranks[0], ValueUses::FingerprintOf(*pieces.rows[0])}) ||
+        (spread.kind == SpreadKind::kPartial && IsTakenUnreduced(side, pieces));
     if (reduction != nullptr) {
       spread = {};
       spread.kind = SpreadKind::kPartial;
@@ -163,10 +165,38 @@ void UnequalPieces::Judge(size_t side, const DirectedCall& call, const RowPieces
       made.joined.suspicion = Suspicion::kNotReduced;
     } else if (spread.kind != SpreadKind::kPartial && calls_.IsBesideCommunication(side, call)) {
       spread.kind = SpreadKind::kUnknown;
-    } else if (spread.kind != SpreadKind::kPartial) {
+    } else if (spread.kind == SpreadKind::kReplicated) {
       Suspect(side, pieces, others, other, made);
     }
   }
+}
+
+bool UnequalPieces::IsTakenUnreduced(size_t side, const RowPieces& pieces) {
+  const JoinedSide& joined = *sides_[side];
+  const uint32_t rank = pieces.ranks[0];
+  const LoadedRank& loaded = *joined.ranks[rank];
+  return uses_[side].IsTakenBy(rank, ValueUses::FingerprintOf(*pieces.rows[0]), [&](uint32_t by) {
+    if (!loaded.names[by].is_module || !parameters_.IsReplicated(side, loaded.paths[by])) {
+      return false;
+    }
+    const SideEntry& entry = loaded.side.entries[by];
+    return std::any_of(pieces.ranks.begin(), pieces.ranks.end(), [&](uint32_t other) {
+      const LoadedRank& second = *joined.ranks[other];
+      const auto same = second.entry_of.find(entry.name);
+      if (other == rank || same == second.entry_of.end() ||
+          second.side.entries[same->second].row_count != entry.row_count) {
+        return false;
+      }
+      bool differs = false;
+      for (uint32_t i = 0; i < entry.row_count; ++i) {
+        const SideRow& own = loaded.side.rows[entry.first_row + i];
+        const SideRow& row = second.side.rows[second.side.entries[same->second].first_row + i];
+        differs = differs || (own.state == dump::RowState::kOutput && own.is_tensor &&
+                              ValueUses::FingerprintOf(own) != ValueUses::FingerprintOf(row));
+      }
+      return differs;
+    });
+  });
 }
 
 void UnequalPieces::Suspect(size_t side, const RowPieces& pieces, const RowPieces& others,

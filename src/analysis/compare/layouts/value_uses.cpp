@@ -1,6 +1,7 @@
 // The way of values through a rank. A dump has no pointers from a result to its uses; two tensors
 // of equal dtype and statistics are taken for one value. With it a value is followed from call to
 // call up to the reduction that makes a whole of it.
+#include <algorithm>
 #include <functional>
 #include <unordered_set>
 
@@ -81,6 +82,12 @@ const SideRow* ValueUses::ReductionOf(uint32_t rank, uint64_t value, int depth, 
     }
   }
   return nullptr;
+}
+
+bool ValueUses::IsTakenBy(uint32_t rank, uint64_t value,
+                          const std::function<bool(uint32_t)>& takes) {
+  const auto [first, last] = UsesOf(rank).equal_range(value);
+  return std::any_of(first, last, [&](const auto& use) { return takes(use.second.entry); });
 }
 
 const SideRow* ValueUses::ReducedBy(uint32_t rank, const SideRow& row, int most, int* count) {
