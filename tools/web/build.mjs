@@ -25,8 +25,12 @@ const common = {
   bundle: true, minify: true, write: false, charset: 'ascii', legalComments: 'none',
   nodePaths: [modules], target: ['chrome103', 'firefox113', 'safari16.4'], logLevel: 'warning',
 };
-const bundle = async (entry, options) =>
-  (await esbuild.build({ ...common, ...options, entryPoints: [join(here, entry)] })).outputFiles[0].text.trim();
+const bundle = async (entry, options) => {
+  const built = await esbuild.build({ ...common, ...options, entryPoints: [join(here, entry)] });
+  // A key that is there twice, say: one of two texts would never be seen.
+  if (built.warnings.length) throw new Error(`${entry}: ${built.warnings.length} warnings of esbuild, see above`);
+  return built.outputFiles[0].text.trim();
+};
 
 // As a policy names a script or a style sheet that it allows.
 const sha256 = (text) => createHash('sha256').update(text).digest('base64');

@@ -55,7 +55,7 @@ function Tensor({ t, run, pair, row, marked }) {
         bench && bench.layout !== npu.layout && html` ${t('against')} <bdi>${bench.layout}</bdi>`
       }</div>`
     }
-    ${relation && html`<div>${t('relation', relation)}</div>`}
+    ${relation && html`<div>${t('what_it_is', relation)}</div>`}
     ${
       any &&
       html`<div class="wide"><table class="figures"><thead>

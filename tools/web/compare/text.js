@@ -66,7 +66,7 @@ export const translator = translatorOf({
   norm: ['norm', '范数'],
   more_rows: ['{0} more tensors: see the list of tensors.', '另有 {0} 个张量，见张量列表。'],
   layout: ['layout', '切分'],
-  relation: ['is {0}', '是{0}'],
+  what_it_is: ['is {0}', '是{0}'],
   no_partner: ['no partner in the reference', '标杆侧没有对应项'],
   checksum: ['checksum', '校验和'],
   bench_only: ['Only in the reference: {0} tensors', '仅标杆侧有：{0} 个张量'],
