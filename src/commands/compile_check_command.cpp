@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compile_check/compile_check.h"
+#include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
@@ -34,6 +35,8 @@ A program can also say itself what to check: from msprobe.pytorch import compile
 The exit code is that of the script where it fails; messages of msprobe go to stderr.
 
 )";
+
+constexpr const char* kDefaultOutput = "./compile_checked";
 
 // "30", "30s", "2GB", "500MB", "30s,2GB".
 struct CheckBudget {
@@ -93,7 +96,7 @@ class CompileCheckCommand final : public Command {
                "Also hold outputs of whole graphs against their operators run one by one"),
         Group::kOutput,
         Path("--output -o", "DIR", &output_, "Folder of compile_check.csv, or of one per rank",
-             Default{"./compile_checked"}),
+             Default{kDefaultOutput}),
         Path("--repro", "DIR", &repro_,
              "Also write kernels alone, each with a script that judges it again: those that are "
              "wrong or, with --kernel, those chosen"),
@@ -128,6 +131,7 @@ class CompileCheckCommand final : public Command {
           .WithHint("msprobe compile_check -- python3 train.py");
     }
     if (!read_.empty()) return Read(context);
+    if (output_.empty()) output_ = kDefaultOutput;
     MSP_ASSIGN_OR_RETURN(const std::string overrides, OverridesJson());
     MSP_ASSIGN_OR_RETURN(const std::filesystem::path page, PageIn(output_));
     MSP_RETURN_IF_ERROR(ClearOutput());
@@ -162,7 +166,10 @@ class CompileCheckCommand final : public Command {
           .WithHint("msprobe compile_check --read ./compile_checked");
     }
     OwnForms own;
-    MSP_ASSIGN_OR_RETURN(own.page, PageIn(read_));
+    if (!output_.empty() && (wants_page_ || answer_.open)) {
+      MSP_RETURN_IF_ERROR(base::CreateFolders(output_));
+    }
+    MSP_ASSIGN_OR_RETURN(own.page, PageIn(output_.empty() ? read_ : output_));
     MSP_ASSIGN_OR_RETURN(const checked::Verdicts verdicts, checked::ReadTables(read_));
     if (verdicts.tables.empty()) {
       return NotFoundError(fmt::format("--read: there is no compile_check.csv in {}",
@@ -231,7 +238,7 @@ class CompileCheckCommand final : public Command {
   }
 
   std::vector<std::string> program_;
-  std::filesystem::path output_ = "./compile_checked";
+  std::filesystem::path output_;  // empty: not given
   std::vector<std::string> steps_;
   std::vector<std::string> graphs_;
   std::vector<std::string> kernels_;
