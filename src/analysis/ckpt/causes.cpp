@@ -1145,22 +1145,29 @@ namespace {
 // same. Found where the columns of a weight of the same layer have the inverse factors.
 class FoldedScales {
  public:
-  explicit FoldedScales(const MatchedParameters& matched) : matched_(matched) {}
+  explicit FoldedScales(const MatchedParameters& matched) : matched_(matched) {
+    for (size_t index = 0; index < matched.pairs.size(); ++index) {
+      const MatchedPair& pair = matched.pairs[index];
+      const std::string_view layer = LayerOf(pair.name);
+      if (!layer.empty() && pair.a.shape.size() == 2 && pair.a.shape == pair.b.shape &&
+          IsInteger(pair)) {
+        weights_[layer].push_back(index);
+      }
+    }
+  }
 
   // A note; nothing where no weight explains pair `index`.
   std::string Find(size_t index) {
     const MatchedPair& pair = matched_.pairs[index];
-    const std::string_view layer = LayerOf(pair.name);
-    if (layer.empty() || pair.a.shape.empty() || pair.a.shape.size() > 2 ||
+    const auto of_layer = weights_.find(LayerOf(pair.name));
+    if (of_layer == weights_.end() || pair.a.shape.empty() || pair.a.shape.size() > 2 ||
         pair.a.shape != pair.b.shape) {
       return "";
     }
     std::vector<double> own;
-    for (size_t other = 0; other < matched_.pairs.size(); ++other) {
+    for (const size_t other : of_layer->second) {
       const MatchedPair& weight = matched_.pairs[other];
-      if (other == index || LayerOf(weight.name) != layer || weight.a.shape.size() != 2 ||
-          weight.a.shape != weight.b.shape || weight.a.shape[1] != pair.a.shape[0] ||
-          !IsInteger(weight)) {
+      if (other == index || weight.a.shape[1] != pair.a.shape[0]) {
         continue;
       }
       if (own.empty()) {
@@ -1277,6 +1284,8 @@ class FoldedScales {
   }
 
   const MatchedParameters& matched_;
+  // Weights of integer codes, by layer.
+  std::unordered_map<std::string_view, std::vector<size_t>> weights_;
   std::unordered_map<size_t, std::vector<double>> columns_;  // by the index of the pair
 };
 
