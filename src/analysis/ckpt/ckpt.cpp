@@ -20,7 +20,6 @@
 #include "src/analysis/ckpt/digests.h"
 #include "src/analysis/ckpt/mapping.h"
 #include "src/analysis/ckpt/result.h"
-#include "src/analysis/ckpt/sensitivity.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"

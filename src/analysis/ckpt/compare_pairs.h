@@ -4,16 +4,20 @@
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "msprobe/status.h"
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/ckpt/result.h"
 #include "src/base/threads.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/json/writer.h"
+#include "src/report/table.h"
 
 namespace msprobe::analysis::ckpt {
 
@@ -52,5 +56,17 @@ std::vector<SameContent> FindSameContent(const checkpoint::Checkpoint& a,
 
 // Rules for --mapping, a line each; names that a pattern cannot spell are left out.
 std::string MappingDraft(std::span<const SameContent> same);
+
+// Which parameters quantisation hurts most: by the error of the weights alone, and, with a dump of
+// activations, by what that error does to the output of each module.
+
+// Sets Comparison::sensitivity. `activations`: a dump with the inputs of modules; empty: none.
+// Tensors give the effect itself, statistics a bound of it. Fails where the dump cannot be read.
+Status RankSensitivity(std::span<const MatchedPair> pairs, const std::filesystem::path& activations,
+                       base::ThreadPool& pool, Comparison& comparison);
+
+// The same in the forms of an answer.
+report::Table SensitivityTable(const Comparison& comparison);
+void PutSensitivity(json::Writer& writer, const Comparison& comparison);
 
 }  // namespace msprobe::analysis::ckpt

@@ -14,7 +14,7 @@
 #include "msprobe/version.h"
 
 #include "src/analysis/ckpt/ckpt.h"
-#include "src/analysis/ckpt/sensitivity.h"
+#include "src/analysis/ckpt/compare_pairs.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 #include "src/kernels/convert.h"

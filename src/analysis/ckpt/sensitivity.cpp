@@ -3,8 +3,6 @@
 // of W and E are read in blocks and multiplied together, so that neither is ever whole in memory. A
 // dump of statistics holds |x| and the norm of the output only; then |E| |x| / |y| bounds the
 // effect from above. Without a dump the ranking is by |E| / |W|.
-#include "src/analysis/ckpt/sensitivity.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,6 +16,7 @@
 
 #include "src/analysis/ckpt/block_sums.h"
 #include "src/analysis/ckpt/ckpt.h"
+#include "src/analysis/ckpt/compare_pairs.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
