@@ -10,7 +10,9 @@ gamma grows like the root of n: rounding errors of many terms are independent (N
 A generated kernel keeps float16 and bfloat16 values in float32 registers inside of a chain, or rounds them at each node: u of the
 node's dtype bounds both.
 """
+import contextlib
 import math
+import sys
 
 import torch
 
@@ -23,7 +25,9 @@ FUNCTION_UNITS = 8
 # A compiler may contract, reorder and take approximate forms of what the graph says.
 SLACK = 2.0
 _LEAST = 1e-300  # of a bound; no difference of two float64 values that are in use is below it
+_CLOSER = 1e150  # ratios from here on come of a bound that is 0, or of infinities
 _SAMPLE = 256  # elements
+BLOCK = 1 << 15  # elements that one thread works on while they are in its cache
 _FEW = 16  # terms; up to so many the worst order is the bound
 
 
@@ -70,6 +74,11 @@ class Bounded:
         return self.dtype.is_floating_point
 
 
+def block_of(device):
+    """So many elements are worked on at once: what is not in a cache is read from memory again by every operation on it."""
+    return BLOCK * torch.get_num_threads() if device.type == "cpu" else sys.maxsize
+
+
 def value_of(argument):
     return argument.value if isinstance(argument, Bounded) else argument
 
@@ -93,18 +102,52 @@ def largest(*errors):
     return result
 
 
+class Casts:
+    """Exact values of tensors in float64, each memory cast once: views of one tensor share theirs. For as long as nothing writes there."""
+
+    def __init__(self):
+        self._wide = {}
+
+    def exact(self, tensor):
+        if not tensor.dtype.is_floating_point or not tensor.numel():
+            return Bounded.exact(tensor)
+        shape, stride = tensor.shape, tensor.stride()
+        span = sum((size - 1) * step for size, step in zip(shape, stride)) + 1
+        if span > tensor.numel():
+            return Bounded.exact(tensor)
+        key = tensor.data_ptr(), span, tensor.dtype
+        if key not in self._wide:
+            # With the tensor itself: its memory is nobody else's while it is here.
+            self._wide[key] = torch.as_strided(tensor, (span,), (1,)).to(torch.float64, copy=True), tensor
+        return Bounded(torch.as_strided(self._wide[key][0], shape, stride, 0), None, tensor.dtype)
+
+
+_exact_is_looked_for = [True]
+
+
+@contextlib.contextmanager
+def rounded_everywhere():
+    """Results count as rounded here, also where every element of a block happens to be a value of the dtype."""
+    _exact_is_looked_for[0] = False
+    try:
+        yield
+    finally:
+        _exact_is_looked_for[0] = True
+
+
 def rounded(value, error, dtype, units=1.0):
     """What comes out of one operation: `error` came in, and the result is rounded."""
     if not dtype.is_floating_point:
         return Bounded(value, None, dtype)
     step = unit(dtype)
-    if not isinstance(error, torch.Tensor) and not error and units <= 2 and dtype in UNIT and \
-            torch.equal(value.to(dtype).double(), value):
+    if not isinstance(error, torch.Tensor) and not error and units <= 2 and dtype in UNIT and _exact_is_looked_for[0] and _is_held(value, dtype):
         return Bounded(value, None, dtype)  # a sum, product or quotient that the dtype can hold is not rounded
-    total = value.abs().mul_(units * step)
+    total = value.abs()
+    if isinstance(error, torch.Tensor) and error.shape == total.shape:
+        total = torch.add(error, total, alpha=units * step, out=total)
+    else:
+        total = total.mul_(units * step).add_(error)
     total += TINY[dtype] if dtype in TINY else 0.0
-    if isinstance(error, torch.Tensor) or error:
-        total += error
     if _is_finite(total):
         return Bounded(value, total, dtype)
     # Infinities and NaN are exact where what went in is sure.
@@ -112,6 +155,12 @@ def rounded(value, error, dtype, units=1.0):
     if isinstance(error, torch.Tensor):
         sure = sure & torch.isfinite(error)
     return Bounded(value, torch.where(sure, 0.0, torch.nan_to_num(total, nan=math.inf, posinf=math.inf)), dtype)
+
+
+def _is_held(value, dtype):
+    """Whether every element is a value of the dtype; of most tensors the first elements tell that it is not so."""
+    first = value.reshape(-1)[:_SAMPLE] if value.is_contiguous() else value
+    return torch.equal(first.to(dtype).double(), first) and torch.equal(value.to(dtype).double(), value)
 
 
 class Distance:
@@ -127,6 +176,10 @@ class Distance:
         self.share = share
         self.loose = loose
         self.index = index
+
+
+WITHIN = Distance(0.0, 0.0, 0.0, 1.0, False, 0)
+BEYOND = Distance(math.inf, math.inf, 0.0, 0.0, False, 0)
 
 
 def _is_finite(tensor):
@@ -145,15 +198,59 @@ def is_surely_beyond(actual, expected):
     return distance(actual.reshape(-1)[places], Bounded(value, error, expected.dtype)).ratio > 1
 
 
-def distance(actual, expected):
-    """`actual`: the kernel's tensor, of the shape of expected.value."""
+def distance(actual, expected, stop=False):
+    """`actual`: the kernel's tensor, of the shape of expected.value. `stop`: where it is beyond, BEYOND, as soon as that is seen."""
     if actual.numel() == 0:
-        return Distance(0.0, 0.0, 0.0, 1.0, False, 0)
+        return WITHIN
     value = expected.value
     if not expected.floating():
+        if expected.error is None and torch.equal(actual, value):
+            return WITHIN
         off = torch.where(actual != value, (actual.double() - value.double()).abs().clamp(min=1.0), 0.0)
         bound = torch.zeros_like(off) if expected.error is None else expected.error.broadcast_to(off.shape)
         return _worst(off, bound, bool((bound > 0).all()))
+    found = _in_blocks(actual, value, expected.error, stop)
+    return _of_all(actual, expected) if found is None else found
+
+
+def _in_blocks(actual, value, error, stop):
+    """The distance, block by block: each is in the processor's cache while it is worked on. None where infinities or NaN need a closer look."""
+    actual, value = actual.reshape(-1), value.reshape(-1)
+    error = error.broadcast_to(actual.shape).reshape(-1) if error is not None and error.numel() == 1 else None if error is None else error.reshape(-1)
+    if error is not None and error.numel() != value.numel():
+        return None
+    count = value.numel()
+    size = min(block_of(value.device), count)
+    off, bound = torch.empty(size, dtype=torch.float64, device=value.device), torch.empty(size, dtype=torch.float64, device=value.device)
+    worst, place, beyond, square, bounds = -1.0, 0, 0, 0.0, 0.0
+    for begin in range(0, count, size):
+        values = value[begin:begin + size]
+        differences = off[:values.numel()].copy_(actual[begin:begin + size]).sub_(values).abs_()
+        if error is None:
+            largest_here = float(differences.max()) / _LEAST
+            if stop and 0 < largest_here < math.inf:
+                return BEYOND
+        else:
+            errors = error[begin:begin + size]
+            largest_here = float(differences.div_(torch.add(errors, _LEAST, out=bound[:errors.numel()])).max()) / SLACK
+        if not largest_here < _CLOSER:
+            return None
+        if largest_here > 1:
+            if stop:
+                return BEYOND
+            beyond += int((differences > (SLACK if error is not None else 0.0)).sum())
+        if largest_here > worst:
+            worst, place = largest_here, begin + int(differences.argmax())
+        square += float(torch.dot(values, values))
+        if error is not None:
+            bounds += float(torch.dot(errors, errors))
+    loose = worst <= 1 and SLACK * math.sqrt(bounds) > 0.25 * math.sqrt(square) > 0
+    return Distance(worst, abs(float(actual[place]) - float(value[place])), SLACK * float(error[place]) if error is not None else 0.0,
+                    1.0 - beyond / count, loose, place)
+
+
+def _of_all(actual, expected):
+    value = expected.value
     actual = actual.double()
     off = (actual - value).abs_()
     bound = torch.zeros_like(off) if expected.error is None else expected.error.broadcast_to(off.shape) * SLACK

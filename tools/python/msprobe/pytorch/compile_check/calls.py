@@ -18,7 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe.pytorch.compile_check import rules
-from msprobe.pytorch.compile_check.bounded import Bounded, Distance, NoRule, distance
+from msprobe.pytorch.compile_check.bounded import WITHIN, Bounded, Casts, NoRule, distance
 from msprobe.pytorch.compile_check.eager import EagerCall
 from msprobe.pytorch.compile_check.evaluation import Evaluation
 from msprobe.pytorch.compile_check.graphs import code_of, module_of
@@ -133,6 +133,7 @@ class CheckedCall:
         self._extract = None  # of the kernel that is being judged
         self._pending = []  # extracts of suspects
         self._seeds = {}
+        self._casts = Casts()  # of what the kernel that is being judged was given
         self._against_eager = against_eager
 
     # ---- the call ----
@@ -237,6 +238,7 @@ class CheckedCall:
         """({node: captured value}, the same of suspects, whether something is read that is not known): what lies in the storages of
         tensors. Of those that will be overwritten, copies."""
         places = {Buffers.place(item) for item in writes}
+        self._casts = Casts()
         found = []
         for buffers in (self._buffers, self._supposed):
             known = {}
@@ -317,11 +319,11 @@ class CheckedCall:
         if same and bool(item.any()):
             self._known(item, same, evaluation)
             self._expects(name, evaluation.value(same[0]), same[:1])
-            self._row(kernel_name, name, RIGHT, item, Distance(0.0, 0.0, 0.0, 1.0, False, 0), same[:1])
+            self._row(kernel_name, name, RIGHT, item, WITHIN, same[:1])
         return bool(same) and bool(item.any())
 
     def _evaluation(self, known, shortcuts=()):
-        return Evaluation(self._graph, known, self._numbers, shortcuts)
+        return Evaluation(self._graph, known, self._numbers, shortcuts, self._casts.exact)
 
     # ---- outputs without a node ----
 
@@ -412,7 +414,7 @@ class CheckedCall:
         tensors = [item for item in _tensors((args, kwargs)) if not any(item is other for other in written)]
         in_place = [item for item in written if any(item is other for other in _tensors(args))]
         known, supposed, _ = self._before(tensors + in_place, in_place)
-        given = _bounded_arguments(args, {key: item for key, item in kwargs.items()
+        given = _bounded_arguments(self._casts.exact, args, {key: item for key, item in kwargs.items()
                                           if not any(item is other for other in written)}, in_place)
         return name, output, written, given, known, supposed
 
@@ -451,7 +453,8 @@ class CheckedCall:
                     expected[index].value.numel() == item.numel():
                 far = distance(item.reshape(expected[index].value.shape), expected[index])
                 self._expects(label, expected[index], [])
-            self._link_extern(function, name, label, item, far, evaluation, with_suspects, supposed, reason)
+            held = expected[index] if far is not None else None
+            self._link_extern(function, name, label, item, held, far, evaluation, with_suspects, supposed, reason)
 
     def _take_seeds(self, name, output, outputs):
         """What the wrapper draws: the next node that draws numbers and fits."""
@@ -465,8 +468,9 @@ class CheckedCall:
                 self._seeds[node] = item.clone()
             self._row(name, output, NOT_CHECKED, item, None, [node] if node else [], reason="random numbers, taken as they are")
 
-    def _link_extern(self, function, name, label, item, far, evaluation, with_suspects, supposed, reason):
+    def _link_extern(self, function, name, label, item, held, far, evaluation, with_suspects, supposed, reason):
         search = Search(self._graph, evaluation, self._matched)
+        search.judged(item, held, far)
         base = rules.name_of(rules.functional(function))
         graph = self._graph
 
@@ -539,6 +543,9 @@ class CheckedCall:
             else:
                 self._row("graph", label, NOT_CHECKED, item, None, [node],
                           reason="%s lies there; %s was not found" % (other.name, node.name))
+            return
+        if node in known and known[node].data_ptr() == item.data_ptr() and known[node].shape == item.shape and known[node].stride() == item.stride():
+            self._row("graph", label, RIGHT, item, WITHIN, [node])  # the very buffer
             return
         expected = evaluation.value(node)
         if tuple(expected.value.shape) != tuple(item.shape):
@@ -630,11 +637,11 @@ def _written_arguments(function, args, kwargs):
     return written
 
 
-def _bounded_arguments(args, kwargs, copied):
+def _bounded_arguments(exact, args, kwargs, copied):
     def bounded(item):
         if isinstance(item, torch.Tensor):
             kept = item.clone() if any(item is other for other in copied) else item
-            return Bounded.exact(kept)
+            return exact(kept)
         if isinstance(item, (list, tuple)):
             return [bounded(part) for part in item]
         return item

@@ -1,4 +1,5 @@
 """Nodes of a graph computed from those whose values are known, in float64 with bounds."""
+import heapq
 import operator
 
 import torch
@@ -9,9 +10,10 @@ from msprobe.pytorch.compile_check.bounded import Bounded, NoRule
 
 class Evaluation:
     """`known`: {node: tensor}, what a kernel is given. `numbers`: {node: int} of a graph with changing shapes.
-    `shortcuts`: [(name, arguments, result)], operators that were computed already."""
+    `shortcuts`: [(name, arguments, result)], operators that were computed already. `exact`: makes a Bounded of a tensor."""
 
-    def __init__(self, graph, known, numbers, shortcuts=()):
+    def __init__(self, graph, known, numbers, shortcuts=(), exact=Bounded.exact):
+        self._exact = exact
         self._graph = graph
         self._given = dict(known)
         self._values = {}
@@ -23,17 +25,25 @@ class Evaluation:
     def reachable(self, allowed):
         """Nodes that can be computed from the known ones, in order. `allowed(node)`: whether a kernel may compute it."""
         graph = self._graph
-        available = set(self._known)
-        free = graph.free_nodes
-        found = []
-        begin = min((graph.order[user] for node in self._known for user in node.users if user in graph.order), default=len(graph.nodes))
-        for node in graph.nodes[begin:]:
-            if node in available or node in free or node.op != "call_function":
+        available, free = set(self._known), graph.free_nodes
+        waiting = [graph.order[user] for node in self._known for user in node.users if user in graph.order]
+        begin = min(waiting, default=len(graph.nodes))
+        waiting += [place for place in graph.rootless if place > begin]
+        heapq.heapify(waiting)
+        found, last = [], -1
+        while waiting:  # in order: what a node needs has been seen before it
+            place = heapq.heappop(waiting)
+            node = graph.nodes[place]
+            if place == last or node in available or node in free or node.op != "call_function":
                 continue
+            last = place
             if all(item in available or item in free or item in self._numbers or item is _shape_only(node)
                    for item in node.all_input_nodes) and allowed(node):
                 available.add(node)
                 found.append(node)
+                for user in node.users:
+                    if user in graph.order:
+                        heapq.heappush(waiting, graph.order[user])
         return found
 
     @property
@@ -52,7 +62,7 @@ class Evaluation:
         if node in self._values:
             return self._values[node]
         if node in self._given:
-            self._values[node] = Bounded.exact(self._given[node])
+            self._values[node] = self._exact(self._given[node])
             return self._values[node]
         if node in self._failed:
             raise NoRule(self._failed[node])
@@ -132,7 +142,12 @@ def _alike(args, others):
     """Whether two lists of arguments are the same numbers and tensors that are bit-equal."""
     if isinstance(args, Bounded) or isinstance(others, Bounded):
         return isinstance(args, Bounded) and isinstance(others, Bounded) and args.error is None and others.error is None and \
-            args.dtype == others.dtype and args.value.shape == others.value.shape and torch.equal(args.value, others.value)
+            args.dtype == others.dtype and args.value.shape == others.value.shape and (_is_same(args.value, others.value) or torch.equal(args.value, others.value))
     if isinstance(args, (list, tuple)) and isinstance(others, (list, tuple)):
         return len(args) == len(others) and all(_alike(one, other) for one, other in zip(args, others))
     return type(args) is type(others) and args == others
+
+
+def _is_same(one, other):
+    """Whether two tensors of one shape are the same memory."""
+    return one.data_ptr() == other.data_ptr() and one.stride() == other.stride() and one.dtype == other.dtype

@@ -9,7 +9,7 @@ import re
 
 import torch
 
-from msprobe.pytorch.compile_check.rules import MOVES, RANDOM, name_of, squared_deviations
+from msprobe.pytorch.compile_check.rules import MOVES, RANDOM, SHAPE_ONLY, name_of, squared_deviations
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _LOCAL = re.compile(r"^[LG]\['[^']*'\]")
@@ -87,6 +87,9 @@ class Graph:
         self.order = {node: index for index, node in enumerate(self.nodes)}
         self.ops = {node: _original(node) for node in self.nodes if node.op == "call_function"}
         self.free_nodes = self._free()
+        # Places of nodes that wait for no tensor: random ones, those of numbers, and those that need only a shape.
+        self.rootless = [self.order[node] for node in self.nodes if node.op == "call_function" and node not in self.free_nodes and
+                         all(item in self.free_nodes or self._is_number(item) or name_of(node.target) in SHAPE_ONLY for item in node.all_input_nodes)]
         self.has_numbers = any(not isinstance(node.meta.get("val"), torch.Tensor) for node in self.placeholders)
         self.returned = {item for item in self.outputs if isinstance(item, torch.fx.Node)}
 
@@ -125,6 +128,10 @@ class Graph:
                     all(item in free for item in node.all_input_nodes):
                 free.add(node)
         return free
+
+    @staticmethod
+    def _is_number(node):
+        return node.op == "placeholder" and not isinstance(node.meta.get("val"), torch.Tensor)
 
     def dtype(self, node):
         """Of a node's value, or of the first floating-point one of several; None for other values."""

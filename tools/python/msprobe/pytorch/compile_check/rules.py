@@ -10,8 +10,8 @@ import operator
 
 import torch
 
-from msprobe.pytorch.compile_check.bounded import (FUNCTION_UNITS, Bounded, NoRule, error_of, gamma, largest, rounded, unit,
-                                                    value_of)
+from msprobe.pytorch.compile_check.bounded import (BLOCK, FUNCTION_UNITS, TINY, Bounded, NoRule, block_of, error_of, gamma, largest, rounded,
+                                                    rounded_everywhere, unit, value_of)
 
 # How often the error that the framework itself makes may go into that of a kernel, where no bound is derived.
 MEASURED_TIMES = 32
@@ -182,7 +182,11 @@ def _mul(target, args, kwargs, dtype):
     a, b = args[:2]
     value = target(*_values(args), **_values(kwargs))
     ea, eb = _error(a, dtype), _error(b, dtype)
-    error = _times(abs_of(a), eb) + _times(abs_of(b), ea) + _times(ea, eb)
+    error = 0.0
+    if _is_some(ea):
+        error = (abs_of(b) + eb) * ea
+    if _is_some(eb):
+        error = abs_of(a) * eb + error
     return rounded(value, error, dtype)
 
 
@@ -191,6 +195,10 @@ def abs_of(item):
     if not isinstance(value, torch.Tensor):
         return abs(value)
     return value.abs() if value.dtype != torch.bool else value
+
+
+def _is_some(error):
+    return isinstance(error, torch.Tensor) or error != 0.0
 
 
 def _times(a, b):
@@ -639,11 +647,15 @@ def _matrix_product(a, b, dtype):
     value = torch.matmul(one, other)
     rows = torch.linalg.vector_norm(one, dim=-1, keepdim=True)
     columns = torch.linalg.vector_norm(other, dim=-2, keepdim=True)
-    error = rows * columns * _product_units(dtype, one.shape[-1])
+    # Rounding the result adds a unit of what is no larger than both norms, and the least value of the dtype is within its root twice.
+    least = math.sqrt(TINY[dtype])
+    error = (rows * (_product_units(dtype, one.shape[-1]) + unit(dtype)) + least) * (columns + least)
     for item, norm, first in ((a, columns, True), (b, rows, False)):
         if item.error is not None:
             spread = torch.linalg.vector_norm(item.error.broadcast_to(item.value.shape), dim=-1 if first else -2, keepdim=True)
-            error = error + spread * norm
+            error += spread * norm
+    if bool(torch.isfinite(rows).all()) and bool(torch.isfinite(columns).all()):
+        return Bounded(value, error, dtype)
     return rounded(value, error, dtype)
 
 
@@ -864,6 +876,10 @@ _RULES.update({
     "empty": _plain, "full_like": _like(None), "zeros_like": _like(0), "ones_like": _like(1), "empty_like": _like(0),
     "inductor_random": _random, "inductor_lookup_seed": _lookup_seed, "new_zeros": _plain, "copy_": _second, "copy": _second, "getitem": _getitem, "_softmax": _softmax, "_log_softmax": _softmax,
 })
+# Each element of the result is made of the elements at its place.
+_BY_ELEMENT = frozenset("""convert_element_type _to_copy to add sub mul div true_divide neg abs log log2 log10 log1p sin cos erf erfc rsqrt reciprocal
+pow fma addcmul addcdiv lerp square gelu silu hardswish mish leaky_relu minimum maximum clamp clamp_min clamp_max relu where isnan isinf isfinite floor
+ceil round trunc sign""".split() + _COMPARISONS + _MONOTONE)
 # Random numbers: what a kernel made of them is taken as it is.
 RANDOM = frozenset("""rand randn inductor_randint inductor_seeds inductor_seed bernoulli
 native_dropout rand_like randn_like randint normal uniform multinomial rand_philox philox_rand randperm""".split())
@@ -876,6 +892,48 @@ MOVES = frozenset(_MOVES) | {"convert_element_type", "getitem", "copy_", "copy",
 
 def has_rule(target):
     return target is operator.getitem or name_of(functional(target)) in _RULES
+
+
+def _in_blocks(rule, target, args, kwargs, dtype):
+    """The result of an operator that goes element by element, made in blocks that stay in the processor's cache; None where it is made
+    at once: small, of no use in blocks, or exact."""
+    inputs = bounded_in((args, kwargs))
+    large = max(inputs, key=lambda item: item.value.numel()).value if inputs else None
+    if large is None or large.numel() < 2 * BLOCK or large.device.type != "cpu" or \
+            torch.broadcast_shapes(*(item.value.shape for item in inputs)) != large.shape:
+        return None
+    tensors = [tensor for item in inputs for tensor in (item.value, item.error) if tensor is not None]
+    flat = all(tensor.is_contiguous() and tensor.shape == large.shape or tensor.numel() == 1 for tensor in tensors)
+    shape = (large.numel(),) if flat else tuple(large.shape)
+    axis = next(index for index, size in enumerate(shape) if size > 1)
+    step = max(block_of(large.device) * shape[axis] // large.numel(), 1)
+    if step >= shape[axis]:
+        return None
+
+    def part(tensor, begin, count):
+        if tensor is None or tensor.numel() == 1:
+            return tensor if tensor is None or not flat else tensor.reshape(())
+        tensor = tensor.reshape(-1) if flat else tensor
+        own = axis - (len(shape) - tensor.dim())
+        return tensor if own < 0 or tensor.shape[own] == 1 else tensor.narrow(own, begin, count)
+
+    def of(begin, count):
+        def cut(item):
+            return Bounded(part(item.value, begin, count), part(item.error, begin, count), item.dtype)
+        return rule(target, mapped(args, cut), mapped(kwargs, cut), dtype)
+
+    first = of(0, min(step, shape[axis]))
+    if first.error is None:
+        return None
+    value = torch.empty_like(large, dtype=first.value.dtype)
+    error = torch.empty_like(large, dtype=torch.float64)
+    with rounded_everywhere():
+        for begin in range(0, shape[axis], step):
+            count = min(step, shape[axis] - begin)
+            made = first if begin == 0 else of(begin, count)
+            part(value, begin, count).copy_(made.value)
+            part(error, begin, count).copy_(made.error if made.error is not None else torch.zeros(()))
+    return Bounded(value, error, dtype)
 
 
 def apply(target, args, kwargs, dtype):
@@ -895,6 +953,7 @@ def apply(target, args, kwargs, dtype):
     # Aten schemas keep their dtypes among the arguments; everything here is float64.
     kwargs = {key: item for key, item in kwargs.items() if item is not None or key in ("dim",)}
     try:
-        return (rule or _native)(target, args, kwargs, dtype)
+        made = _in_blocks(rule, target, args, kwargs, dtype) if name in _BY_ELEMENT else None
+        return made if made is not None else (rule or _native)(target, args, kwargs, dtype)
     except (RuntimeError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise NoRule("%s: %s" % (name, str(error).split("\n")[0][:100]))
