@@ -9,6 +9,7 @@ import os
 import random
 import re
 import tempfile
+import time
 
 import torch
 
@@ -116,14 +117,15 @@ class _Both:
                     self._planter.moved[index] = max(self._planter.moved.get(index, 0.0), change / size if size else float("inf"))
 
 
-def campaign(names, count, seed, check):
-    """{"faults": .., "named": .., by kind}; prints each that was missed."""
+def campaign(names, count, seed, check, seconds=None):
+    """{"faults": .., "named": .., by kind}; prints each that was missed. Ends early after so many seconds."""
+    end = None if seconds is None else time.monotonic() + seconds
     torch._inductor.config.fx_graph_cache = False
     torch._inductor.config.compile_threads = 1
     generator = random.Random(seed)
     texts, places = {}, {}
     total, named, placed, by_kind = 0, 0, 0, collections.defaultdict(lambda: [0, 0])
-    while total < count:
+    while total < count and (end is None or time.monotonic() < end):
         name = generator.choice(names)
         with Planter() as planter, tempfile.TemporaryDirectory() as folder:
             if name not in texts:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks the compiled graphs of models.py, whole or with faults planted in the generated code, and counts.
 
-    run_models.py [NAME...] [--faults N] [--seed S] [--harmless] [--against eager] [--json FILE]
+    run_models.py [NAME...] [--faults N] [--seed S] [--seconds N] [--harmless] [--against eager] [--json FILE]
 
 Without --faults: what of unpatched kernels is right, wrong or not checked. With it: so many faults, one at a time; a fault counts where
 it moves an output by more than the bound that the check gives it, which is measured by running the kernel as it was generated on the
-same inputs. With --harmless: whether results, gradients, parameters and the state of random numbers are the same bits with and without a check,
+same inputs. Several seeds add up. With --harmless: whether results, gradients, parameters and the state of random numbers are the same bits with and without a check,
 and no graph is compiled more often.
 """
 import argparse
@@ -85,6 +85,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--faults", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, help="no further fault after so many")
     parser.add_argument("--harmless", action="store_true")
     parser.add_argument("--against", choices=["eager"])
     parser.add_argument("--json")
@@ -95,7 +96,7 @@ def main():
         print(result)
     elif options.faults:
         import faults
-        result = faults.campaign(names, options.faults, options.seed, lambda name, folder: check(name, folder, step=None))
+        result = faults.campaign(names, options.faults, options.seed, lambda name, folder: check(name, folder, step=None), options.seconds)
     else:
         result = {}
         total = collections.Counter()

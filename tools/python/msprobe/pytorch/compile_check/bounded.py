@@ -117,7 +117,7 @@ class Casts:
             return Bounded.exact(tensor)
         key = tensor.data_ptr(), span, tensor.dtype
         if key not in self._wide:
-            # With the tensor itself: its memory is nobody else's while it is here.
+            # With the tensor itself, so that its memory is not given to another one.
             self._wide[key] = torch.as_strided(tensor, (span,), (1,)).to(torch.float64, copy=True), tensor
         return Bounded(torch.as_strided(self._wide[key][0], shape, stride, 0), None, tensor.dtype)
 
