@@ -50,6 +50,10 @@ class ConfigCheckCommand final : public Command {
         Path("--verl-compare -vc", "TEST_LOG REFERENCE_LOG", &logs_,
              "Compare the settings printed in two training logs, .log or .txt", Arguments{2, 2},
              kPython26),
+        Path("--slime-compare -sc", "TEST_LOG REFERENCE_LOG", &slime_,
+             "Compare the arguments that two trainings with slime printed into their logs, .log or "
+             ".txt",
+             Arguments{2, 2}, kPython26),
         Path("--verl-verify -vv", "[REQUIRED.yaml] LOG", &verify_,
              "Check the settings printed in a training log against requirements (default: built-in "
              "ones for verl)",
@@ -68,11 +72,13 @@ class ConfigCheckCommand final : public Command {
         Switch("--compat", &compat_,
                "Reproduce the Python tool's output exactly, including its bugs"),
         Group::kOutput,
-        Path("--output -o", "PATH", &output_,
-             "Pack to write, folder of the comparison, or json of compared checkpoints",
-             Default{"./config_check_pack.zip, ./config_check_result, ./verl_param_compare_result, "
-                     "./verl_param_verify_result, ./ckpt_similarity.json"},
-             kPython811),
+        Path(
+            "--output -o", "PATH", &output_,
+            "Pack to write, folder of the comparison, or json of compared checkpoints",
+            Default{
+                "./config_check_pack.zip, ./config_check_result, ./verl_param_compare_result, "
+                "./slime_param_compare_result, ./verl_param_verify_result, ./ckpt_similarity.json"},
+            kPython811),
         FormatsFlag({{"xlsx", &write_xlsx_}, {"json", &write_json_}, {"html", &write_html_}},
                     "xlsx"),
         OpenFlag(answer_),
@@ -82,7 +88,8 @@ class ConfigCheckCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    constexpr NeededUnless kOtherWays{"--dump --compare --verl-compare --verl-verify"};
+    constexpr NeededUnless kOtherWays{
+        "--dump --compare --verl-compare --slime-compare --verl-verify"};
     return {Argument("TEST", &side_,
                      "The test: a pack, a script or config or a folder with them, a "
                      "checkpoint, or a training log (.log, .txt)",
@@ -124,10 +131,11 @@ class ConfigCheckCommand final : public Command {
     write_html_ |= answer_.open;
     const bool collects = context.Given("--dump");
     const bool compares = !pair_.empty();
-    const bool reads_logs = !logs_.empty() || !verify_.empty();
-    if (reads_logs) {
-      if (collects || compares || (!logs_.empty() && !verify_.empty())) {
-        return UsageError("-d, -c, -vc and -vv cannot be combined");
+    const int log_ways =
+        (logs_.empty() ? 0 : 1) + (slime_.empty() ? 0 : 1) + (verify_.empty() ? 0 : 1);
+    if (log_ways > 0) {
+      if (collects || compares || log_ways > 1) {
+        return UsageError("-d, -c, -vc, -sc and -vv cannot be combined");
       }
       return RunLogSettings(context);
     }
@@ -151,7 +159,8 @@ class ConfigCheckCommand final : public Command {
     if (side_.empty()) {
       return {};
     }
-    if (!inputs_.empty() || !pair_.empty() || !logs_.empty() || !verify_.empty()) {
+    if (!inputs_.empty() || !pair_.empty() || !logs_.empty() || !slime_.empty() ||
+        !verify_.empty()) {
       return UsageError("the sides are given in more than one way")
           .WithHint("msprobe config_check TEST REFERENCE");
     }
@@ -221,16 +230,19 @@ class ConfigCheckCommand final : public Command {
   }
 
   Result<ExitCode> RunLogSettings(const Context& context) {
-    const bool compares = !logs_.empty();
+    const std::vector<std::filesystem::path>& pair = slime_.empty() ? logs_ : slime_;
+    const bool compares = !pair.empty();
     config_check::LogSettingsOptions options;
     options.verify = !compares;
-    options.second = compares ? logs_[1] : verify_.back();
+    options.slime = !slime_.empty();
+    options.second = compares ? pair[1] : verify_.back();
     if (compares) {
-      options.first = logs_[0];
+      options.first = pair[0];
     } else if (verify_.size() == 2) {
       options.first = verify_[0];
     }
     options.output_folder = !output_.empty() ? output_
+                            : options.slime  ? "./slime_param_compare_result"
                             : compares       ? "./verl_param_compare_result"
                                              : "./verl_param_verify_result";
     OwnForms own;
@@ -250,6 +262,7 @@ class ConfigCheckCommand final : public Command {
   std::vector<std::filesystem::path> inputs_;  // -d
   std::vector<std::filesystem::path> pair_;    // -c
   std::vector<std::filesystem::path> logs_;    // -vc
+  std::vector<std::filesystem::path> slime_;   // -sc
   std::vector<std::filesystem::path> verify_;  // -vv
   std::filesystem::path output_;
   bool write_xlsx_ = false;

@@ -58,6 +58,7 @@ struct CompareOptions {
 // it.
 struct LogSettingsOptions {
   bool verify = false;  // against requirements
+  bool slime = false;   // two logs of slime: its list of arguments, by the Python tool's rules
   // Log of the NPU side; with `verify` YAML of requirements, empty for the built-in ones.
   std::filesystem::path first;
   std::filesystem::path second;  // log of the bench side; with `verify` the log

@@ -70,7 +70,10 @@ Status Flatten(const BothForms& value, const std::string& name, internal::NameBu
   return {};
 }
 
-bool IsLeftOut(std::string_view name) {
+bool IsLeftOut(std::string_view name, bool slime) {
+  if (slime) {
+    return name.find("profile") != std::string_view::npos;
+  }
   return name.find("ray_") != std::string_view::npos ||
          name.find("profiler/") != std::string_view::npos;
 }
@@ -101,7 +104,8 @@ LogSetting Compare(const std::string& name, const std::array<BothForms, 2>& valu
   return setting;
 }
 
-Result<std::vector<LogSetting>> Settings(std::span<const PrintedSettings> sides, bool only_first) {
+Result<std::vector<LogSetting>> Settings(std::span<const PrintedSettings> sides, bool only_first,
+                                         bool slime = false) {
   std::map<std::string, std::array<BothForms, 2>> all;
   for (size_t side = 0; side < 2; ++side) {
     internal::NameBudget names;
@@ -116,7 +120,7 @@ Result<std::vector<LogSetting>> Settings(std::span<const PrintedSettings> sides,
   }
   std::vector<LogSetting> settings;
   for (const auto& [name, values] : all) {
-    if (only_first || !IsLeftOut(name)) {
+    if (only_first || !IsLeftOut(name, slime)) {
       settings.push_back(Compare(name, values));
     }
   }
@@ -136,9 +140,11 @@ Status CheckLogName(const fs::path& path) {
       fmt::format("{} is not a log: its name must end in .log or .txt", path.string()));
 }
 
-Result<PrintedSettings> ReadLog(const fs::path& path, std::vector<std::string>& warnings) {
+Result<PrintedSettings> ReadLog(const fs::path& path, std::vector<std::string>& warnings,
+                                bool slime = false) {
   MSP_ASSIGN_OR_RETURN(const base::FileBytes log, base::FileBytes::Open(path));
-  MSP_ASSIGN_OR_RETURN(PrintedConfig config, FindPrintedConfig(log.text(), path.string()));
+  MSP_ASSIGN_OR_RETURN(PrintedConfig config, slime ? FindSlimeArguments(log.text(), path.string())
+                                                   : FindPrintedConfig(log.text(), path.string()));
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
   return WithMasked(fmt::format("{} line {}", path.filename().string(), config.line),
                     std::move(config.tree));
@@ -165,8 +171,8 @@ Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> 
   return base::CreateFolders(options.output_folder);
 }
 
-std::string JsonOf(const PrintedSettings& side) {
-  return json::DocumentText(side.masked, -1, json::Writer::NonFinite::kPython);
+std::string JsonOf(const PrintedSettings& side, int indent = -1) {
+  return json::DocumentText(side.masked, indent, json::Writer::NonFinite::kPython);
 }
 
 // Headings and words are the Python tool's: "name of the hyperparameter", "value in effect", "is
@@ -185,21 +191,22 @@ Status WriteTable(const fs::path& file, std::vector<std::string> columns,
 Result<LogSettingsRun> CompareLogs(const LogSettingsOptions& options) {
   MSP_RETURN_IF_ERROR(CheckLogName(options.first));
   MSP_RETURN_IF_ERROR(CheckLogName(options.second));
+  const int indent = options.slime ? 2 : -1;
   LogSettingsRun run;
   run.files = {options.output_folder / "hyper_params_compare.csv",
                options.output_folder / "NPU_config.json",
                options.output_folder / "bench_config.json"};
   std::array<PrintedSettings, 2> sides;
-  MSP_ASSIGN_OR_RETURN(sides[0], ReadLog(options.first, run.warnings));
-  MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
+  MSP_ASSIGN_OR_RETURN(sides[0], ReadLog(options.first, run.warnings, options.slime));
+  MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings, options.slime));
   run.sources = {sides[0].source, sides[1].source};
   run.masked = sides[0].masked_count + sides[1].masked_count;
-  MSP_ASSIGN_OR_RETURN(run.settings, Settings(sides, false));
+  MSP_ASSIGN_OR_RETURN(run.settings, Settings(sides, false, options.slime));
   MSP_RETURN_IF_ERROR(CheckFolder(options, run.files));
   MSP_RETURN_IF_ERROR(
       WriteTable(run.files[0], {"超参名称", "NPU生效值", "bench生效值", "是否一致"}, run.settings));
-  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[1], JsonOf(sides[0])));
-  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[2], JsonOf(sides[1])));
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[1], JsonOf(sides[0], indent)));
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[2], JsonOf(sides[1], indent)));
   return run;
 }
 

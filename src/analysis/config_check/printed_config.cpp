@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -684,7 +685,157 @@ std::optional<std::pair<std::string, size_t>> ReadArgumentDump(const Lines& line
   return std::pair(json + "}", begin - 1);
 }
 
+// A value of slime's list of arguments: what its readers take for a bool, an integer or a decimal
+// number; anything else, also None, a list or 1_000, is text.
+std::string SlimeValueJson(std::string_view text) {
+  if (text == "True" || text == "False") {
+    return text == "True" ? "true" : "false";
+  }
+  constexpr std::string_view kDigits = "0123456789";
+  const auto skip_digits = [&](size_t at) {
+    return std::min(text.find_first_not_of(kDigits, at), text.size());
+  };
+  const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const size_t whole = skip_digits(sign);
+  if (whole == text.size() && whole > sign && !text.starts_with('+')) {
+    const size_t first = std::min(text.find_first_not_of('0', sign), text.size() - 1);
+    const std::string_view digits = text.substr(first);
+    return sign != 0 && digits != "0" ? fmt::format("-{}", digits) : std::string(digits);
+  }
+  size_t end = whole;
+  size_t digits = whole - sign;
+  if (end < text.size() && text[end] == '.') {
+    const size_t fraction = skip_digits(end + 1);
+    digits += fraction - end - 1;
+    end = fraction;
+  }
+  if (digits > 0 && end < text.size() && (text[end] == 'e' || text[end] == 'E')) {
+    const size_t power =
+        end + 1 +
+        (text.substr(end + 1).starts_with('-') || text.substr(end + 1).starts_with('+') ? 1 : 0);
+    const size_t last = skip_digits(power);
+    end = last > power ? last : end;
+  }
+  std::string json;
+  const std::optional<double> number =
+      digits > 0 && end == text.size() && end > whole
+          ? base::ParseDouble(text.substr(text.starts_with('+') ? 1 : 0))
+          : std::nullopt;
+  if (number) {
+    json::Writer(json, -1).Float(*number);
+  } else {
+    json::Writer(json, -1).Text(text);
+  }
+  return json;
+}
+
+// "  lr ..... 1e-06": behind white space the shortest name that white space, dots and white space
+// follow. The name may hold blanks and dots, and be empty.
+std::optional<PrintedArgument> ParseSlimeArgument(std::string_view line) {
+  constexpr std::string_view kSpaces = " \t\v\f";
+  const size_t begin = line.find_first_not_of(kSpaces);
+  if (begin == std::string_view::npos || begin == 0) {
+    return std::nullopt;
+  }
+  // The value behind white space, dots and white space at `at`.
+  const auto value_behind = [&](size_t at) -> std::optional<std::string_view> {
+    const size_t dots = std::min(line.find_first_not_of(kSpaces, at), line.size());
+    const size_t behind = std::min(line.find_first_not_of('.', dots), line.size());
+    if (dots == at || behind == dots || behind == line.size() ||
+        kSpaces.find(line[behind]) == std::string_view::npos) {
+      return std::nullopt;
+    }
+    return base::Trim(line.substr(behind));
+  };
+  for (size_t end = line.find_first_of(kSpaces, begin); end != std::string_view::npos;
+       end = line.find_first_of(kSpaces, end + 1)) {
+    if (const auto value = value_behind(end)) {
+      return PrintedArgument{line.substr(begin, end - begin), *value};
+    }
+  }
+  if (begin >= 2) {
+    if (const auto value = value_behind(begin - 1)) {
+      return PrintedArgument{{}, *value};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+// The first block counts, as in the Python tool. Unlike there, what stands before the heading on
+// its line (Ray's actor, a time) is taken from every line that begins like it.
+Result<PrintedConfig> FindSlimeArguments(std::string_view log, std::string_view file_name) {
+  const std::string begin_mark = fmt::format("{0} arguments {0}", std::string(24, '-'));
+  const std::string end_mark =
+      fmt::format("{} end of arguments {}", std::string(20, '-'), std::string(21, '-'));
+  const Lines lines(log);
+  const auto find = [&](std::string_view mark, std::string_view word, size_t from) {
+    while (from < lines.size() && (lines.raw(from).find(word) == std::string_view::npos ||
+                                   lines[from].find(mark) == std::string::npos)) {
+      ++from;
+    }
+    return from;
+  };
+  const size_t begin = find(begin_mark, " arguments ", 0);
+  const size_t end = begin == lines.size() ? begin : find(end_mark, " end of ", begin + 1);
+  if (end == lines.size()) {
+    return BadFormatError(begin == end
+                              ? fmt::format("{}: no list of arguments found", file_name)
+                              : fmt::format("{} line {}: the list of arguments does not end",
+                                            file_name, begin + 1))
+        .WithHint(
+            "a training with slime or Megatron prints it between \"---- arguments ----\" and "
+            "\"---- end of arguments ----\"; is the log complete?");
+  }
+  const std::string heading = lines[begin];
+  const std::string prefix = heading.substr(0, heading.find(begin_mark));
+  std::vector<std::pair<std::string, std::string>> values;
+  std::map<std::string, size_t, std::less<>> places;
+  size_t not_understood = 0;
+  for (size_t i = begin + 1; i < end; ++i) {
+    const std::string line = lines[i];
+    if (!SameForm(line, prefix)) {
+      continue;  // of somebody else
+    }
+    const std::string_view rest = std::string_view(line).substr(prefix.size());
+    const std::optional<PrintedArgument> argument = ParseSlimeArgument(rest);
+    if (!argument) {
+      not_understood += base::Trim(rest).empty() ? 0 : 1;
+      continue;
+    }
+    const auto [place, is_new] = places.emplace(argument->name, values.size());
+    if (is_new) {
+      values.emplace_back(argument->name, std::string());
+    }
+    values[place->second].second = SlimeValueJson(argument->value);
+  }
+  if (values.empty()) {
+    return BadFormatError(fmt::format("{} line {}: no argument is read from the list that begins "
+                                      "here",
+                                      file_name, begin + 1))
+        .WithHint("a line is: white space, the name, dots, the value");
+  }
+  std::string json = "{";
+  for (const auto& [name, value] : values) {
+    json += json.size() > 1 ? ", " : "";
+    json::Writer(json, -1).Text(name);
+    json += ": " + value;
+  }
+  PrintedConfig config;
+  MSP_ASSIGN_OR_RETURN(config.tree, json::ParseDocument(json + "}"), file_name);
+  config.line = begin + 1;
+  if (not_understood > 0) {
+    config.warnings.push_back(fmt::format("{}: {} in the list of arguments not understood",
+                                          file_name, base::Plural(not_understood, "line")));
+  }
+  if (find(begin_mark, " arguments ", end + 1) < lines.size()) {
+    config.warnings.push_back(
+        fmt::format("{}: several lists of arguments are printed; the one of line {} is used",
+                    file_name, config.line));
+  }
+  return config;
+}
 
 Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view file_name) {
   Lines lines(log);

@@ -98,4 +98,8 @@ struct PrintedConfig {
 // there is one, with a warning).
 Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view file_name);
 
+// The first list of arguments in the log, read as the Python tool reads those of slime: names may
+// hold blanks, and None and lists are text.
+Result<PrintedConfig> FindSlimeArguments(std::string_view log, std::string_view file_name);
+
 }  // namespace msprobe::analysis::config_check

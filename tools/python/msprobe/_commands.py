@@ -213,10 +213,11 @@ def perf_compare(test: PathLike | None = None, reference: PathLike | None = None
 
 def config_check(test: PathLike | None = None, reference: PathLike | None = None, *, output: PathLike | None = None,
                  dump: PathLike | Sequence[PathLike] | None = None, compare: PathLike | Sequence[PathLike] | None = None,
-                 verl_compare: PathLike | Sequence[PathLike] | None = None, verl_verify: PathLike | Sequence[PathLike] | None = None,
-                 python: PathLike | None = None, dynamic: PathLike | None = None, normalize_env: bool = False, normalize_pip: bool = False,
-                 ignore_collector_env: bool = False, compat: bool = False, format: str | Sequence[str] | None = None, force: bool = False,
-                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, lang: str | None = None) -> Result:
+                 verl_compare: PathLike | Sequence[PathLike] | None = None, slime_compare: PathLike | Sequence[PathLike] | None = None,
+                 verl_verify: PathLike | Sequence[PathLike] | None = None, python: PathLike | None = None, dynamic: PathLike | None = None,
+                 normalize_env: bool = False, normalize_pip: bool = False, ignore_collector_env: bool = False, compat: bool = False,
+                 format: str | Sequence[str] | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None,
+                 junit: PathLike | None = None, lang: str | None = None) -> Result:
     """Check whether two runs are the same experiment: environment, settings, data, weights.
 
     rows(): a row per check; rows("findings"): what differs and why, rows("env") and so on: the rows of one check, see `tables`. first: the
@@ -228,6 +229,7 @@ def config_check(test: PathLike | None = None, reference: PathLike | None = None
     dump: Collect a pack; scripts (.sh, .py) and configs (.yaml, .yml, .json) are optional.
     compare: Compare two packs or checkpoints in the order of the Python tool: the reference first.
     verl_compare: Compare the settings printed in two training logs, .log or .txt.
+    slime_compare: Compare the arguments that two trainings with slime printed into their logs, .log or .txt.
     verl_verify: Check the settings printed in a training log against requirements (default: built-in ones for verl).
     python: Python interpreter whose packages are collected (default: python3 on the PATH).
     dynamic: JSON object with parameters of the running program, as written by ConfigChecker.
@@ -244,7 +246,7 @@ def config_check(test: PathLike | None = None, reference: PathLike | None = None
     Raises UsageError, InputError. More: docs/commands/config_check.md.
     """
     return _results.call(_CONFIG_CHECK, locals(), ("test", "reference",),
-                         ("dump+", "compare+", "verl_compare+", "verl_verify+", "fail_on*",))
+                         ("dump+", "compare+", "verl_compare+", "slime_compare+", "verl_verify+", "fail_on*",))
 
 
 def nan_analyze(dump: PathLike | None = None, *, output: PathLike | None = None, input_path: PathLike | None = None,

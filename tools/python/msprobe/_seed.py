@@ -8,11 +8,11 @@ from msprobe._intercept.runtime import log
 _MAX_SEED = 2**32 - 1
 
 
-def check(seed, mode, rm_dropout):
+def check(seed, mode, rm_dropout, is_enhanced=False):
     """Raises where an argument of seed_all is wrong."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MAX_SEED:
         raise ValueError("a seed is an integer from 0 to %d, not %r" % (_MAX_SEED, seed))
-    for name, value in (("mode", mode), ("rm_dropout", rm_dropout)):
+    for name, value in (("mode", mode), ("rm_dropout", rm_dropout), ("is_enhanced", is_enhanced)):
         if not isinstance(value, bool):
             raise ValueError("%s is True or False, not %r" % (name, value))
 

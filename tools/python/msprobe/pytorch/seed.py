@@ -6,17 +6,21 @@ import torch.nn.functional as functional
 
 from msprobe import _seed
 from msprobe._intercept.slots import Slot
+from msprobe.pytorch import random_functions
 
 _originals = {}
 
 
-def seed_all(seed=1234, mode=False, rm_dropout=True):
+def seed_all(seed=1234, mode=False, rm_dropout=False, is_enhanced=False):
     """Seeds every generator; `mode` asks for deterministic algorithms, `rm_dropout` makes the
-    functional dropouts (and the modules that call them) keep everything."""
-    _seed.check(seed, mode, rm_dropout)
+    functional dropouts (and the modules that call them) keep everything. `is_enhanced`: every random
+    function begins with the seed's state at each call, so equal calls give equal values in any order."""
+    _seed.check(seed, mode, rm_dropout, is_enhanced)
     steps = [lambda: _seed_torch(seed, mode)]
     if rm_dropout:
         steps.append(_keep_everything)
+    if is_enhanced:
+        steps.append(random_functions.freeze)
     _seed.seed_all(seed, mode, *steps)
 
 
@@ -30,6 +34,7 @@ def _seed_torch(seed, mode):
         torch.backends.cudnn.benchmark = False
     npu = getattr(torch, "npu", None)
     if npu is not None and npu.is_available():
+        os.environ.update(LCCL_DETERMINISTIC="1", CLOSE_MATMUL_K_SHIFT="1", ATB_LLM_LCOC_ENABLE="0")
         npu.manual_seed_all(seed)
 
 
