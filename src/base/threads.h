@@ -279,14 +279,14 @@ class WorkQueue {
 
   Added Push(Item& item, uint64_t weight) {
     State& state = *state_;
-    const size_t wanted = std::min(state.rules.threads, state.unfinished + 1);
-    if (state.stopping ||
-        (state.threads.size() < wanted && !StartThread().ok() && state.threads.empty())) {
-      return Added::kRefused;
-    }
     try {
+      const size_t wanted = std::min(state.rules.threads, state.unfinished + 1);
+      if (state.stopping ||
+          (state.threads.size() < wanted && !StartThread().ok() && state.threads.empty())) {
+        return Added::kRefused;
+      }
       state.waiting.emplace_back();
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // also where the text of an error has no room
       return Added::kRefused;
     }
     state.waiting.back() = {std::move(item), weight};

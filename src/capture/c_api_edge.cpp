@@ -1,7 +1,10 @@
 #include "src/capture/c_api_edge.h"
 
+#include <array>
 #include <exception>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -12,9 +15,16 @@ static_assert(MSPROBE_FLOAT64 == static_cast<int>(DType::kFloat64));
 static_assert(MSPROBE_DEVICE_CUDA == static_cast<int>(device::Kind::kCuda));
 static_assert(MSPROBE_COMPLEX128 == static_cast<int>(DType::kComplex128));
 
-std::string& LastError() {
-  thread_local std::string text;
-  return text;
+// A place of fixed size: one that needs memory, or a destructor per thread, could not tell that
+// memory is short.
+thread_local std::array<char, 4096> last_error = {};
+
+void SetLastError(std::initializer_list<std::string_view> parts) noexcept {
+  size_t size = 0;
+  for (const std::string_view part : parts) {
+    size += part.copy(last_error.data() + size, last_error.size() - 1 - size);
+  }
+  last_error[size] = '\0';
 }
 
 int CodeOf(StatusCode code) {
@@ -39,35 +49,26 @@ int CodeOf(StatusCode code) {
 
 }  // namespace
 
-const char* LastErrorText() noexcept { return LastError().c_str(); }
+const char* LastErrorText() noexcept { return last_error.data(); }
 
 int Conclude(const Status& status) noexcept {
   try {
-    if (status.ok()) {
-      LastError().clear();
-    } else {
-      LastError() = status.message();
-      if (!status.hint().empty()) {
-        LastError() += "\nhint: " + status.hint();
-      }
-    }
+    const std::string message = status.message();
+    SetLastError({message, status.hint().empty() ? "" : "\nhint: ", status.hint()});
   } catch (...) {
-    LastError().clear();
+    SetLastError({"out of memory"});
   }
   return CodeOf(status.code());
 }
 
 int ConcludeException() noexcept {
-  // The text may need memory that is not there.
-  static const char* const kText = "out of memory, or a defect in msprobe";
+  constexpr std::string_view kText = "out of memory, or a defect in msprobe";
   try {
-    try {
-      throw;
-    } catch (const std::exception& error) {
-      LastError() = std::string(kText) + ": " + error.what();
-    }
+    throw;
+  } catch (const std::exception& error) {
+    SetLastError({kText, ": ", error.what()});
   } catch (...) {
-    LastError().clear();
+    SetLastError({kText});
   }
   return MSPROBE_ERROR_INTERNAL;
 }

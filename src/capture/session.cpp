@@ -33,8 +33,7 @@ void AppendNumber(uint32_t number, std::string& out) {
 }  // namespace
 
 uint32_t Stacks::Register(const std::vector<dump::LogFrame>& frames) {
-  thread_local std::string key;
-  key.clear();
+  std::string key;
   for (const dump::LogFrame& frame : frames) {
     AppendNumber(static_cast<uint32_t>(frame.line), key);
     for (const std::string_view text : {frame.file, frame.function}) {

@@ -19,6 +19,8 @@ struct Config::Contents {
   std::string spellings;
   std::vector<std::pair<const Json*, internal::Note>> notes;  // sorted by address
 
+  ~Contents() { TakeApart(root); }
+
   const internal::Note* Find(const Json& value) const {
     const auto found = std::lower_bound(
         notes.begin(), notes.end(), &value,
@@ -39,10 +41,16 @@ void Collect(const Json& value, std::vector<const Json*>& values) {
   }
 }
 
+internal::Tree EmptyObject() {
+  internal::Tree tree;
+  tree.root = Json::object();
+  tree.notes.emplace_back();
+  return tree;
+}
+
 }  // namespace
 
-Config::Config(std::string file_name)
-    : Config(std::move(file_name), {Json::object(), {internal::Note()}, {}}) {}
+Config::Config(std::string file_name) : Config(std::move(file_name), EmptyObject()) {}
 
 Config::Config(std::string file_name, internal::Tree tree) : file(std::move(file_name)) {
   auto contents = std::make_shared<Contents>();

@@ -57,10 +57,32 @@ bool TreeBuilder::AddCopy(const Json& value, std::span<const Note> notes) {
   }
   const size_t first_note = tree_.notes.size();
   tree_.notes.insert(tree_.notes.end(), notes.begin(), notes.end());
-  return Place(value, first_note);
+  return Place(Json(value), first_note);
 }
 
-bool TreeBuilder::Place(Json value, size_t first_note) {
+TreeBuilder::Level::~Level() {
+  TakeApart(value);
+  std::for_each(merged.begin(), merged.end(), TakeApart);
+}
+
+// More room for members. Left to itself the vector copies them, whole trees, as their keys are
+// const.
+void TreeBuilder::Level::Grow() {
+  auto& members = value.get_ref<Json::object_t&>();
+  if (members.size() < members.capacity()) {
+    return;
+  }
+  Level larger;
+  larger.value = Json(Json::value_t::object);
+  auto& room = larger.value.get_ref<Json::object_t&>();
+  room.reserve(std::max<size_t>(4, 2 * members.size()));
+  for (auto& [name, member] : members) {
+    room.Container::emplace_back(name, std::move(member));
+  }
+  room.swap(members);
+}
+
+bool TreeBuilder::Place(Json&& value, size_t first_note) {
   last_note_ = first_note;
   if (open_.empty()) {
     tree_.root = std::move(value);
@@ -77,6 +99,7 @@ bool TreeBuilder::Place(Json value, size_t first_note) {
     return PlaceMerged(parent, std::move(value));
   }
   // Not by key: the library would look through all members for it.
+  parent.Grow();
   auto& members = parent.value.get_ref<Json::object_t&>();
   members.Container::emplace_back(std::move(parent.key), std::move(value));
   parent.key_lines.push_back(parent.key_line);
@@ -85,7 +108,7 @@ bool TreeBuilder::Place(Json value, size_t first_note) {
   return true;
 }
 
-bool TreeBuilder::PlaceMerged(Level& level, Json value) {
+bool TreeBuilder::PlaceMerged(Level& level, Json&& value) {
   level.has_key = false;
   level.is_merge = false;
   // If there are several objects, the first one counts.
@@ -234,6 +257,20 @@ class DocumentReader final : public Handler {
 };
 
 }  // namespace
+
+void TakeApart(Json& value) noexcept {
+  if (value.is_array()) {
+    auto& items = value.get_ref<Json::array_t&>();
+    std::for_each(items.begin(), items.end(), TakeApart);
+    items.clear();
+  } else if (value.is_object()) {
+    auto& members = value.get_ref<Json::object_t&>();
+    for (auto& [key, member] : members) {
+      TakeApart(member);
+    }
+    members.clear();
+  }
+}
 
 const Json* Find(const Json& object, std::string_view key) {
   if (!object.is_object()) {

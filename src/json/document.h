@@ -60,6 +60,11 @@ void AppendPythonRepr(const Json& value, std::string& out);
 // str(): as repr(), but a text stands without quotes.
 std::string PythonStr(const Json& value);
 
+// Leaves a container without members. The destructor of nlohmann's containers gathers their
+// children in a vector, so that it ends the process where memory is short: what holds a tree during
+// a training takes it apart first.
+void TakeApart(Json& value) noexcept;
+
 Json NumberOrNull(const std::optional<int64_t>& number);
 
 }  // namespace msprobe::json

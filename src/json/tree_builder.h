@@ -44,6 +44,11 @@ struct Tree {
   Json root;
   std::vector<Note> notes;  // one per value of `root`, in document order; none of data
   std::string spellings;
+
+  Tree() = default;
+  Tree(Tree&&) = default;
+  Tree& operator=(Tree&&) = default;
+  ~Tree() { TakeApart(root); }
 };
 
 class TreeBuilder {
@@ -86,10 +91,15 @@ class TreeBuilder {
     size_t first_note = 0;
     std::vector<Json> merged;    // objects; the later ones count
     std::vector<int> key_lines;  // one per member
+
+    Level() = default;
+    Level(Level&&) noexcept = default;
+    ~Level();
+    void Grow();
   };
   void AddNote(int line, std::string_view spelling);
-  bool Place(Json value, size_t first_note);
-  bool PlaceMerged(Level& level, Json value);
+  bool Place(Json&& value, size_t first_note);
+  bool PlaceMerged(Level& level, Json&& value);
   static void KeepLastMembers(Level& level);
 
   const TreeUse use_;
