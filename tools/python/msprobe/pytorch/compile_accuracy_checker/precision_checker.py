@@ -206,7 +206,7 @@ class PrecisionChecker:
                 self.wrap(module)
 
     def wrap_all_children(self, model, depth=1):
-        """The modules `depth` levels below the children; lists, dicts and sequences are no level."""
+        """The modules `depth` levels below the children; containers are opened without counting."""
         for child in model.children():
             if isinstance(child, _CONTAINERS):
                 self.wrap_all_children(child, depth)
