@@ -205,8 +205,8 @@ Result<StorageReference> ParseStorageReference(const Pickle& pickle, PickleId pe
     return BadFormatError("a persistent id has no storage key or no number of elements");
   }
   // They are numbers. Each tensor that names a storage looks its key up.
-  constexpr size_t kLongestKey = 4096;
-  if (pickle.text(parts[2]).size() > kLongestKey) {
+  constexpr size_t kLongestStorageKey = 4096;
+  if (pickle.text(parts[2]).size() > kLongestStorageKey) {
     return BadFormatError(fmt::format("a storage key of {} letters", pickle.text(parts[2]).size()));
   }
   reference.key = pickle.text(parts[2]);
