@@ -62,6 +62,10 @@ Result<bool> LooksLikeJson(const fs::path& path) {
   return first != std::string_view::npos && file.text()[first] == '{';
 }
 
+bool MayBeQuantised(const fs::path& name) {
+  return name.extension() == ".safetensors" || name.extension() == ".bin";
+}
+
 Result<Contents> InspectFolder(const Options& options) {
   Result<dump::DumpLayout> layout = dump::FindDump(options.path);
   if (layout.ok()) {
@@ -71,7 +75,8 @@ Result<Contents> InspectFolder(const Options& options) {
     MSP_ASSIGN_OR_RETURN(std::vector<std::string> names, base::ListFolder(options.path));
     std::erase_if(names, [](const std::string& name) { return !HasTensorFileName(name); });
     if (!names.empty()) {
-      if (!options.offsets) {
+      // Dumps have thousands of files of other kinds, which are opened once.
+      if (!options.offsets && std::any_of(names.begin(), names.end(), MayBeQuantised)) {
         if (std::optional<Contents> quantised = InspectQuantisedFolder(options)) {
           return *std::move(quantised);
         }
