@@ -617,15 +617,21 @@ def gptq_with_compensation(folder):
     return m.write_base(folder / "base", model), child, [], expect(UP, "calibrated")
 
 
-@fault()
-def awq_with_folded_scales(folder):
-    """Columns times a factor; the norm, or the rows of the weight, whose outputs they take, divided by it."""
+@fault("strong", "slight")
+def awq_with_folded_scales(folder, how):
+    """Columns times a factor; the norm, or the rows of the weight, whose outputs they take, divided by it. Slight: neighbours have
+    nearly the same, so that each run of a row looks like one with another scale."""
     model = m.base_model()
     child = dict(model)
     rng = np.random.default_rng(9)
 
+    def factors_of(count):
+        if how == "strong":
+            return np.exp(rng.uniform(-0.7, 0.7, count)).astype(np.float32)
+        return np.exp(rng.uniform(-0.15, 0.15, count // 64).repeat(64) + rng.standard_normal(count) * 0.01).astype(np.float32)
+
     def fold(before, weights):
-        factors = np.exp(rng.uniform(-0.7, 0.7, child[weights[0]].shape[1])).astype(np.float32)
+        factors = factors_of(child[weights[0]].shape[1])
         child[before] = en.bf16(child[before] / (factors if child[before].ndim == 1 else factors[:, None]))
         for name in weights:
             child[name] = (child[name] * factors).astype(np.float32)

@@ -1149,8 +1149,12 @@ class FoldedScales {
     for (size_t index = 0; index < matched.pairs.size(); ++index) {
       const MatchedPair& pair = matched.pairs[index];
       const std::string_view layer = LayerOf(pair.name);
-      if (!layer.empty() && pair.a.shape.size() == 2 && pair.a.shape == pair.b.shape &&
-          IsInteger(pair)) {
+      if (layer.empty() || pair.a.shape.empty() || pair.a.shape.size() > 2 ||
+          pair.a.shape != pair.b.shape) {
+        continue;
+      }
+      members_[layer].push_back(index);
+      if (pair.a.shape.size() == 2 && IsInteger(pair)) {
         weights_[layer].push_back(index);
       }
     }
@@ -1164,17 +1168,23 @@ class FoldedScales {
         pair.a.shape != pair.b.shape) {
       return "";
     }
-    std::vector<double> own;
     for (const size_t other : of_layer->second) {
       const MatchedPair& weight = matched_.pairs[other];
-      if (other == index || weight.a.shape[1] != pair.a.shape[0]) {
-        continue;
-      }
-      if (own.empty()) {
-        own = pair.a.shape.size() == 1 ? ElementFactors(pair) : RowFactors(pair);
-      }
-      if (Explains(own, ColumnFactors(other))) {
+      if (other != index && weight.a.shape[1] == pair.a.shape[0] &&
+          Explains(OwnFactors(index), ColumnFactors(other))) {
         return fmt::format("its scales were folded into the columns of {}", weight.name);
+      }
+    }
+    // The same from the other side; what comes before is in the same module or in one around it.
+    if (pair.a.shape.size() != 2 || !IsInteger(pair)) {
+      return "";
+    }
+    for (const size_t other : members_[LayerOf(pair.name)]) {
+      const MatchedPair& before = matched_.pairs[other];
+      if (other != index && before.a.shape[0] == pair.a.shape[1] &&
+          pair.name.starts_with(ParentOf(before.name)) &&
+          Explains(OwnFactors(other), ColumnFactors(index))) {
+        return fmt::format("scales of {} were folded into its columns", before.name);
       }
     }
     return "";
@@ -1194,6 +1204,12 @@ class FoldedScales {
       begin = end + 1;
     }
     return "";
+  }
+
+  // "model.layers.3.mlp." of "model.layers.3.mlp.up_proj.weight".
+  static std::string_view ParentOf(std::string_view name) {
+    const size_t module = name.substr(0, name.rfind('.')).rfind('.');
+    return module == std::string_view::npos ? std::string_view() : name.substr(0, module + 1);
   }
 
   static bool IsInteger(const MatchedPair& pair) {
@@ -1222,6 +1238,15 @@ class FoldedScales {
       ReadRow(pair.a, {row, 0}, columns, pair.b.dtype, a);
       ReadRow(pair.b, {row, 0}, columns, pair.a.dtype, b);
       factors.push_back(std::log(FitRun(a.values, b.values).ratio));
+    }
+    return factors;
+  }
+
+  const std::vector<double>& OwnFactors(size_t index) {
+    std::vector<double>& factors = own_[index];
+    if (factors.empty()) {
+      const MatchedPair& pair = matched_.pairs[index];
+      factors = pair.a.shape.size() == 1 ? ElementFactors(pair) : RowFactors(pair);
     }
     return factors;
   }
@@ -1284,8 +1309,10 @@ class FoldedScales {
   }
 
   const MatchedParameters& matched_;
-  // Weights of integer codes, by layer.
+  // Parameters by layer, and of these the weights of integer codes.
+  std::unordered_map<std::string_view, std::vector<size_t>> members_;
   std::unordered_map<std::string_view, std::vector<size_t>> weights_;
+  std::unordered_map<size_t, std::vector<double>> own_;      // by the index of the pair
   std::unordered_map<size_t, std::vector<double>> columns_;  // by the index of the pair
 };
 

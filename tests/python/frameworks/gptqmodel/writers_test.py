@@ -12,6 +12,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # It starts more workers than a small machine has processors.
 os.cpu_count = lambda: 8
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import only_packages  # noqa: E402, F401
 import quantised  # noqa: E402
 import gptqmodel  # noqa: E402
 import torch  # noqa: E402
@@ -23,7 +24,8 @@ from tokenizers import Tokenizer, models as tokenizer_models  # noqa: E402
 FORMS = {"GPTQ": ({"desc_act": False}, "int4 group 128"),
          "GPTQ, act-order": ({"desc_act": True}, "int4 group 128"),
          "GPTQ, asymmetric, version 2": ({"desc_act": False, "sym": False, "format": FORMAT.GPTQ_V2}, "int4 group 128 asymmetric"),
-         "AWQ": ({"method": METHOD.AWQ, "format": FORMAT.GEMM}, "int4 group 128 asymmetric")}
+         "AWQ": ({"method": METHOD.AWQ, "format": FORMAT.GEMM}, "int4 group 128"),
+         "AWQ, asymmetric": ({"method": METHOD.AWQ, "format": FORMAT.GEMM, "sym": False}, "int4 group 128 asymmetric")}
 
 
 class Writers(quantised.WriterCase):
