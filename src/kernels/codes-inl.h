@@ -115,25 +115,41 @@ void Nibbles(const std::byte* bytes, size_t count, NibbleOrder order, const Nibb
 }
 #endif
 
+// Scales of 8-bit floats that keep all numbers finite.
+constexpr float kMostScale = std::numeric_limits<float>::max() / 0x1p16F;
+
 // Whether all codes are finite numbers.
 template <class Format>
 HWY_INLINE bool AreNumbers(const std::byte* codes, size_t count) {
-  constexpr hn::Full128<uint8_t> d8;
-  auto largest = hn::Zero(d8);
-  for (size_t i = 0; i < count; i += hn::Lanes(d8)) {
-    largest = hn::Max(hn::And(LoadBytes(d8, codes + i), hn::Set(d8, 0x7F)), largest);
-  }
-  return hn::AllFalse(d8, hn::Gt(largest, hn::Set(d8, static_cast<uint8_t>(Format::kLargest))));
+  const auto largest_of = [&](auto d8, size_t begin, size_t end) {
+    auto largest = hn::Zero(d8);
+    for (size_t i = begin; i < end; i += hn::Lanes(d8)) {
+      largest = hn::Max(hn::And(LoadBytes(d8, codes + i), hn::Set(d8, 0x7F)), largest);
+    }
+    return hn::AllFalse(d8, hn::Gt(largest, hn::Set(d8, static_cast<uint8_t>(Format::kLargest))));
+  };
+  constexpr hn::ScalableTag<uint8_t> wide;
+  const size_t widely = count / hn::Lanes(wide) * hn::Lanes(wide);
+  return largest_of(wide, 0, widely) && largest_of(hn::Full128<uint8_t>(), widely, count);
 }
 
-// An 8-bit float by way of the float16 of the same fraction, which processors widen themselves.
+// A vector of 8-bit floats in units of kUnit, by way of the float16 of the same fraction, which
+// processors widen themselves. The sign is in both of the upper bits after the shift of E4M3, and
+// belongs to the first.
+template <class Format>
+HWY_INLINE Floats Float8Number(const std::byte* codes) {
+  const hn::Rebind<int8_t, FloatTag> d8;
+  const hn::Rebind<int16_t, FloatTag> d16;
+  return WidenedHalves(
+      hn::And(hn::ShiftLeft<Format::kShift>(hn::PromoteTo(d16, LoadBytes(d8, codes))),
+              hn::Set(d16, static_cast<int16_t>(Format::kShift == 7 ? 0xBFFF : 0xFFFF))));
+}
+
 template <class Format, bool kBounds>
 HWY_INLINE void Float8Run(const std::byte* codes, size_t count, const Float8Bounds& bounds_of,
                           float scale, float* values_out, float* bounds_out) {
   constexpr FloatTag d;
   const hn::RebindToUnsigned<FloatTag> du;
-  const hn::Rebind<int8_t, FloatTag> d8;
-  const hn::Rebind<int16_t, FloatTag> d16;
   const Floats scaled = hn::Set(d, scale * Format::kUnit);
   const Floats least = hn::Set(d, Format::kSmallestNormal / Format::kUnit);
   const Floats largest = hn::Set(d, Format::kLargestNumber / Format::kUnit);
@@ -141,11 +157,7 @@ HWY_INLINE void Float8Run(const std::byte* codes, size_t count, const Float8Boun
   const Floats end = hn::Set(d, bounds_of.end * Format::kUnit);
   const Floats relative = hn::Set(d, bounds_of.relative * Format::kUnit);
   for (size_t i = 0; i < count; i += kFloats) {
-    // The sign is in both of the upper bits after the shift of E4M3, and belongs to the first.
-    const auto halves =
-        hn::And(hn::ShiftLeft<Format::kShift>(hn::PromoteTo(d16, LoadBytes(d8, codes + i))),
-                hn::Set(d16, static_cast<int16_t>(Format::kShift == 7 ? 0xBFFF : 0xFFFF)));
-    const Floats number = WidenedHalves(halves);
+    const Floats number = Float8Number<Format>(codes + i);
     hn::StoreU(hn::Mul(number, scaled), d, values_out + i);
     if constexpr (kBounds) {
       const Floats magnitude = hn::Abs(number);
@@ -160,7 +172,6 @@ HWY_INLINE void Float8Run(const std::byte* codes, size_t count, const Float8Boun
 template <class Format>
 bool Float8To(const std::byte* codes, size_t count, const ByteRule& rule, float scale,
               float* values, float* bounds) {
-  constexpr float kMostScale = std::numeric_limits<float>::max() / 0x1p16F;
   if (!AreNumbers<Format>(codes, count) || !(std::fabs(scale) <= kMostScale)) {
     return false;
   }
@@ -380,6 +391,251 @@ void Bounded(const std::byte* npu, const std::byte* bench, const float* bounds, 
     BoundedRun<Npu, Bench, false>(npu, bench, bounds, count, rule, lanes);
   }
 }
+
+#if HWY_TARGET <= HWY_AVX2
+// Codes decoded in registers. Values and bounds are those of the loops above; where a bound takes
+// longer than to look it up, `Bound` is what it is at least, and blocks that exceed that are left
+// to them.
+template <bool kLowFirst>
+class NibbleCodes {
+ public:
+  static constexpr bool kExactBounds = true;
+
+  explicit NibbleCodes(const CodedRun& run) : run_(run) {}
+
+  bool BeginGroup(size_t first, size_t /*count*/) {
+    const NibbleScale& scale = run_.nibble_scales[first / run_.group];
+    ScaleNibbles(*run_.nibble_rule, scale, 0, numbers_.low, bounds_.low);
+    if constexpr (kFloats == 8) {
+      ScaleNibbles(*run_.nibble_rule, scale, 8, numbers_.high, bounds_.high);
+    }
+    return true;
+  }
+  // Four bytes hold eight codes: each lane moves its own to the lowest bits.
+  HWY_INLINE void Load(size_t first, Floats& value, Floats& bound) const {
+    constexpr FloatTag d;
+    const hn::RebindToUnsigned<FloatTag> du;
+    alignas(64) static constexpr uint32_t kLow[16] = {0, 4, 8, 12, 16, 20, 24, 28,
+                                                      0, 4, 8, 12, 16, 20, 24, 28};
+    alignas(64) static constexpr uint32_t kHigh[16] = {4, 0, 12, 8, 20, 16, 28, 24,
+                                                       4, 0, 12, 8, 20, 16, 28, 24};
+    const auto shifts = hn::Load(du, kLowFirst ? kLow : kHigh);
+    const std::byte* at = run_.bytes + first / 2;
+    uint32_t words[kFloats / 8];
+    std::memcpy(words, at, sizeof(words));
+    if constexpr (kFloats == 16) {
+      const auto both = hn::IfThenElse(hn::FirstN(du, 8), hn::Set(du, words[0]),
+                                       hn::Set(du, words[kFloats / 8 - 1]));
+      const auto places = hn::And(hn::Shr(both, shifts), hn::Set(du, 15));
+      const auto indices = hn::IndicesFromVec(d, places);
+      value = hn::TableLookupLanes(numbers_.low, indices);
+      bound = hn::TableLookupLanes(bounds_.low, indices);
+    } else {
+      const auto places = hn::Shr(hn::Set(du, words[0]), shifts);
+      const auto indices = hn::IndicesFromVec(d, hn::And(places, hn::Set(du, 7)));
+      const auto is_high =
+          hn::RebindMask(d, hn::MaskFromVec(hn::BroadcastSignBit(hn::BitCast(
+                                hn::RebindToSigned<FloatTag>(), hn::ShiftLeft<28>(places)))));
+      value = hn::IfThenElse(is_high, hn::TableLookupLanes(numbers_.high, indices),
+                             hn::TableLookupLanes(numbers_.low, indices));
+      bound = hn::IfThenElse(is_high, hn::TableLookupLanes(bounds_.high, indices),
+                             hn::TableLookupLanes(bounds_.low, indices));
+    }
+  }
+
+ private:
+  const CodedRun& run_;
+  TableOf16 numbers_;
+  TableOf16 bounds_;
+};
+
+template <class Format>
+class Float8Codes {
+ public:
+  static constexpr bool kExactBounds = false;
+
+  explicit Float8Codes(const CodedRun& run) : run_(run) {}
+
+  // False where codes are not numbers, or a scale is none.
+  bool BeginGroup(size_t first, size_t count) {
+    constexpr FloatTag d;
+    const float scale = run_.byte_scales[first / run_.group];
+    if (!AreNumbers<Format>(run_.bytes + first, count) || !(std::fabs(scale) <= kMostScale)) {
+      return false;
+    }
+    scale_ = hn::Set(d, scale * Format::kUnit);
+    inner_ = hn::Set(d, BoundsOf<Format>(run_.byte_rule, scale).inner * Format::kUnit);
+    return true;
+  }
+  HWY_INLINE void Load(size_t first, Floats& value, Floats& bound) const {
+    constexpr FloatTag d;
+    const hn::RebindToUnsigned<FloatTag> du;
+    const Floats number = Float8Number<Format>(run_.bytes + first);
+    const Floats power =
+        hn::Max(hn::BitCast(d, hn::And(hn::BitCast(du, number), hn::Set(du, 0x7F800000))),
+                hn::Set(d, Format::kSmallestNormal / Format::kUnit));
+    value = hn::Mul(number, scale_);
+    bound = hn::Mul(power, inner_);
+  }
+
+ private:
+  const CodedRun& run_;
+  Floats scale_;
+  Floats inner_;
+};
+
+class Int8Codes {
+ public:
+  static constexpr bool kExactBounds = false;
+
+  explicit Int8Codes(const CodedRun& run) : run_(run) {}
+
+  bool BeginGroup(size_t first, size_t /*count*/) {
+    constexpr FloatTag d;
+    const float scale = run_.byte_scales[first / run_.group];
+    scale_ = hn::Set(d, scale);
+    inner_ = hn::Set(d, run_.byte_rule.inner_steps * std::fabs(scale));
+    return true;
+  }
+  HWY_INLINE void Load(size_t first, Floats& value, Floats& bound) const {
+    constexpr FloatTag d;
+    const hn::RebindToSigned<FloatTag> di;
+    const hn::Rebind<int8_t, FloatTag> d8;
+    value = hn::Mul(hn::ConvertTo(d, hn::PromoteTo(di, LoadBytes(d8, run_.bytes + first))), scale_);
+    bound = inner_;
+  }
+
+ private:
+  const CodedRun& run_;
+  Floats scale_;
+  Floats inner_;
+};
+
+// What the blocks that were done add to.
+struct CodedCounts {
+  hn::Vec<hn::RebindToUnsigned<FloatTag>> equal;
+  hn::Vec<hn::RebindToUnsigned<FloatTag>> within;
+};
+
+// BoundedGroup's arithmetic for kBoundedSumElements elements. False, with nothing added, where an
+// error may be larger than all before or a bound is not known. Where the bench is not the side of
+// the codes, a difference from zero counts as such: weights are rarely zero.
+template <class Codes, bool kNpuIsCoded>
+HWY_INLINE bool CodedBlock(Codes& codes, size_t group, const std::byte* other, size_t first,
+                           const BoundedState& state, BoundedLanes& lanes, CodedCounts& counts) {
+  constexpr FloatTag d;
+  BoundedSums sums;
+  for (size_t v = 0; v < kBoundedVectors; ++v) {
+    sums.dot[v] = sums.npu_squares[v] = sums.bench_squares[v] = sums.difference_squares[v] =
+        hn::Zero(d);
+  }
+  CodedCounts more = counts;
+  Floats absolute = hn::Zero(d);
+  Floats relative = hn::Zero(d);
+  Floats excess = hn::Zero(d);
+  const size_t step = HWY_MIN(group, kBoundedSumElements);
+  for (size_t begin = first; begin < first + kBoundedSumElements; begin += step) {
+    if (!codes.BeginGroup(begin, step)) {
+      return false;
+    }
+    for (size_t i = begin; i < begin + step; i += kGroupElements) {
+      for (size_t v = 0; v < kBoundedVectors; ++v) {
+        Floats coded;
+        Floats bound;
+        codes.Load(i + v * kFloats, coded, bound);
+        const Floats stored =
+            BFloat16Source::Load(other + (i + v * kFloats) * BFloat16Source::kBytes);
+        const Floats npu = kNpuIsCoded ? coded : stored;
+        const Floats bench = kNpuIsCoded ? stored : coded;
+        const Floats apart = hn::Abs(hn::Sub(npu, bench));
+        more.equal = CountIn(more.equal, hn::Eq(npu, bench));
+        if constexpr (Codes::kExactBounds) {
+          more.within = CountIn(more.within, hn::Le(apart, bound));
+        } else {
+          excess = hn::Max(excess, hn::Sub(apart, bound));
+        }
+        const Floats divisor = kNpuIsCoded ? hn::Abs(bench)
+                                           : hn::IfThenElse(hn::Eq(bench, hn::Zero(d)),
+                                                            state.zero_divisor, hn::Abs(bench));
+        absolute = hn::Max(absolute, apart);
+        relative = hn::Max(relative, hn::NegMulAdd(state.relative_limit, divisor, apart));
+        sums.dot[v] = hn::Add(sums.dot[v], hn::Mul(npu, bench));
+        sums.npu_squares[v] = hn::Add(sums.npu_squares[v], hn::Mul(npu, npu));
+        sums.bench_squares[v] = hn::Add(sums.bench_squares[v], hn::Mul(bench, bench));
+        sums.difference_squares[v] = hn::Add(sums.difference_squares[v], hn::Mul(apart, apart));
+      }
+    }
+  }
+  const auto reached = hn::Or(hn::Gt(absolute, state.absolute_limit),
+                              hn::Gt(hn::Max(relative, excess), hn::Zero(d)));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, reached))) {
+    return false;
+  }
+  if constexpr (!Codes::kExactBounds) {
+    const hn::RebindToUnsigned<FloatTag> du;
+    more.within = hn::Add(more.within, hn::Set(du, kBoundedSumElements / kFloats));
+  }
+  counts = more;
+  AddLanes(sums.dot, lanes.dot);
+  AddLanes(sums.npu_squares, lanes.npu_square_sum);
+  AddLanes(sums.bench_squares, lanes.bench_square_sum);
+  AddLanes(sums.difference_squares, lanes.difference_square_sum);
+  return true;
+}
+
+template <class Codes, bool kNpuIsCoded>
+size_t CodedBlocks(const CodedRun& run, const std::byte* other, size_t first, size_t count,
+                   const RelativeRule& rule, BoundedLanes& lanes) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  BoundedState state;
+  SetLimits(lanes, rule, state);
+  if (!state.zeros_agree) {
+    return 0;
+  }
+  Codes codes(run);
+  CodedCounts counts = {hn::Zero(du), hn::Zero(du)};
+  size_t done = 0;
+  while (done < count && CodedBlock<Codes, kNpuIsCoded>(codes, run.group, other, first + done,
+                                                        state, lanes, counts)) {
+    done += kBoundedSumElements;
+  }
+  lanes.different_count += done - SumOfCounts(&counts.equal, 1);
+  lanes.beyond += done - SumOfCounts(&counts.within, 1);
+  return done;
+}
+
+template <class Codes>
+size_t CodedSides(const CodedRun& run, bool npu_is_coded, const std::byte* other, size_t first,
+                  size_t count, const RelativeRule& rule, BoundedLanes& lanes) {
+  return npu_is_coded ? CodedBlocks<Codes, true>(run, other, first, count, rule, lanes)
+                      : CodedBlocks<Codes, false>(run, other, first, count, rule, lanes);
+}
+
+size_t Coded(const CodedRun& run, bool npu_is_coded, const std::byte* other, size_t first,
+             size_t count, const RelativeRule& rule, BoundedLanes& lanes) {
+  if (run.group % kGroupElements != 0 ||
+      (run.group % kBoundedSumElements != 0 && kBoundedSumElements % run.group != 0)) {
+    return 0;
+  }
+  const auto compare = [&]<class Codes>(const Codes* /*type*/) {
+    return CodedSides<Codes>(run, npu_is_coded, other, first, count, rule, lanes);
+  };
+  if (run.is_nibbles) {
+    return run.order == NibbleOrder::kLowFirst
+               ? compare(static_cast<const NibbleCodes<true>*>(nullptr))
+               : compare(static_cast<const NibbleCodes<false>*>(nullptr));
+  }
+  switch (run.code) {
+    case ByteCode::kFloat8E4M3:
+      return compare(static_cast<const Float8Codes<E4M3Bits>*>(nullptr));
+    case ByteCode::kFloat8E5M2:
+      return compare(static_cast<const Float8Codes<E5M2Bits>*>(nullptr));
+    case ByteCode::kInt8:
+      break;
+  }
+  return compare(static_cast<const Int8Codes*>(nullptr));
+}
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace msprobe::kernels::internal

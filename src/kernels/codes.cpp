@@ -45,4 +45,22 @@ void DecodeBytes(ByteCode code, const std::byte* codes, size_t count, const Byte
   }
 }
 
+void DecodeRun(const CodedRun& run, size_t first, size_t count, float* values, float* bounds) {
+  for (size_t done = 0; done < count;) {
+    const size_t at = first + done;
+    // What begins inside of a group is decoded to its end first.
+    const size_t size =
+        at % run.group == 0 ? count - done : std::min(count - done, run.group - at % run.group);
+    float* const bounds_at = bounds == nullptr ? nullptr : bounds + done;
+    if (run.is_nibbles) {
+      DecodeNibbles(run.bytes + at / 2, size, run.order, *run.nibble_rule,
+                    run.nibble_scales.data() + at / run.group, run.group, values + done, bounds_at);
+    } else {
+      DecodeBytes(run.code, run.bytes + at, size, run.byte_rule,
+                  run.byte_scales.data() + at / run.group, run.group, values + done, bounds_at);
+    }
+    done += size;
+  }
+}
+
 }  // namespace msprobe::kernels

@@ -2,6 +2,7 @@
 // share a scale. Bounds may be null.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,10 +20,10 @@ struct NibbleRule {
 };
 // What differs from group to group.
 struct NibbleScale {
-  float zero = 0;
-  float scale = 1;
-  float reach = 1;  // |scale|, and how far the scale itself may be off
-  float error = 0;  // of the scale
+  float zero;
+  float scale;
+  float reach;  // |scale|, and how far the scale itself may be off
+  float error;  // of the scale
 };
 
 // Two codes in each byte, from the first nibble of `bytes` on; of an odd count the last byte is
@@ -45,5 +46,22 @@ struct ByteRule {
 // and infinities have a bound of 0. Each `group` elements take the next of `scales`.
 void DecodeBytes(ByteCode code, const std::byte* codes, size_t count, const ByteRule& rule,
                  const float* scales, size_t group, float* values, float* bounds);
+
+// One of the above as a description, for those who decode a few elements at a time
+// (CompareBounded).
+struct CodedRun {
+  static constexpr size_t kMostGroups = 64;
+  const std::byte* bytes = nullptr;
+  size_t group = 0;
+  bool is_nibbles = false;
+  NibbleOrder order = NibbleOrder::kLowFirst;
+  const NibbleRule* nibble_rule = nullptr;
+  ByteCode code = ByteCode::kInt8;
+  ByteRule byte_rule;
+  std::array<NibbleScale, kMostGroups> nibble_scales;
+  std::array<float, kMostGroups> byte_scales;
+};
+// `count` elements from element `first` on, which is even.
+void DecodeRun(const CodedRun& run, size_t first, size_t count, float* values, float* bounds);
 
 }  // namespace msprobe::kernels

@@ -292,6 +292,60 @@ BoundedLoop LoopOf(BoundedForm form) {
   return {&KernelTable::bounded_float32, 4, 4};
 }
 
+void CompareRun(const BoundedRun& run, const BoundedLoop& loop, size_t size,
+                const RelativeRule& rule, bool sums, internal::BoundedLanes& lanes) {
+  const size_t grouped = size / kGroupElements * kGroupElements;
+  (internal::ActiveTable().*loop.loop)(run.npu, run.bench, run.bounds, grouped, rule, sums, lanes);
+  (internal::PlainTable().*loop.loop)(run.npu + grouped * loop.npu_bytes,
+                                      run.bench + grouped * loop.bench_bytes, run.bounds + grouped,
+                                      size - grouped, rule, sums, lanes);
+}
+
+// Codes against bfloat16. Most blocks change no largest error and are decoded and compared in
+// registers; where many do, trying it first only costs time.
+class CodedComparison {
+ public:
+  CodedComparison(const BoundedLoop& loop, const RelativeRule& rule, bool sums)
+      : loop_(loop), rule_(rule), sums_(sums) {}
+
+  void Compare(const BoundedRun& run, size_t size, internal::BoundedLanes& lanes) {
+    const bool npu_is_coded = run.npu == nullptr;
+    const internal::CodedFunction in_registers = internal::ActiveTable().coded_bfloat16;
+    for (size_t at = 0; at < size;) {
+      if (!sums_ && in_registers != nullptr && missed_ <= kFewMisses + tried_ / 8) {
+        const size_t before = at;
+        at += in_registers(
+            *run.codes, npu_is_coded, npu_is_coded ? run.bench : run.npu, at,
+            (size - at) / internal::kBoundedSumElements * internal::kBoundedSumElements, rule_,
+            lanes);
+        tried_ += (at - before) / internal::kBoundedSumElements + 1;
+        missed_ += at < size ? 1 : 0;
+      }
+      if (at < size) {
+        const size_t rest = std::min(
+            size - at, missed_ <= kFewMisses + tried_ / 8 ? internal::kBoundedSumElements : size);
+        DecodeRun(*run.codes, at, rest, values_.data(), bounds_.data());
+        const auto* values = reinterpret_cast<const std::byte*>(values_.data());
+        CompareRun({npu_is_coded ? values : run.npu + at * loop_.npu_bytes,
+                    npu_is_coded ? run.bench + at * loop_.bench_bytes : values, bounds_.data()},
+                   loop_, rest, rule_, sums_, lanes);
+        at += rest;
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kFewMisses = 32;
+
+  const BoundedLoop& loop_;
+  const RelativeRule& rule_;
+  const bool sums_;
+  size_t tried_ = 0;
+  size_t missed_ = 0;
+  alignas(64) std::array<float, kBoundedRunElements> values_;
+  alignas(64) std::array<float, kBoundedRunElements> bounds_;
+};
+
 }  // namespace
 
 BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, BoundedForm form,
@@ -300,15 +354,15 @@ BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, BoundedForm fo
   const RelativeRule rule = MakePlan(npu_dtype, bench_dtype, RelativeArithmetic::kOfDTypes).rule;
   const BoundedLoop form_loop = LoopOf(form);
   internal::BoundedLanes lanes;
+  CodedComparison coded(form_loop, rule, sums);
   for (size_t first = 0; first < element_count; first += kBoundedRunElements) {
     const size_t size = std::min(kBoundedRunElements, element_count - first);
-    const size_t grouped = size / kGroupElements * kGroupElements;
     const BoundedRun run = read(first, size);
-    (internal::ActiveTable().*form_loop.loop)(run.npu, run.bench, run.bounds, grouped, rule, sums,
-                                              lanes);
-    (internal::PlainTable().*form_loop.loop)(
-        run.npu + grouped * form_loop.npu_bytes, run.bench + grouped * form_loop.bench_bytes,
-        run.bounds + grouped, size - grouped, rule, sums, lanes);
+    if (run.codes != nullptr) {
+      coded.Compare(run, size, lanes);
+    } else {
+      CompareRun(run, form_loop, size, rule, sums, lanes);
+    }
   }
   BoundedPartial partial;
   partial.sums.element_count = element_count;

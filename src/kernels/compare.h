@@ -9,6 +9,7 @@
 
 #include "msprobe/dtype.h"
 
+#include "src/kernels/codes.h"
 #include "src/kernels/stats.h"
 
 namespace msprobe::kernels {
@@ -60,6 +61,8 @@ struct BoundedRun {
   const std::byte* npu = nullptr;
   const std::byte* bench = nullptr;
   const float* bounds = nullptr;
+  // Codes in the place of the side that is not bfloat16 and of `bounds`.
+  const CodedRun* codes = nullptr;
 };
 enum class BoundedForm : uint8_t { kFloat32, kBFloat16Npu, kBFloat16Bench };
 // CompareBlock of values that are made run by run: `read` gives elements [first, first + count) as

@@ -137,6 +137,12 @@ using BoundedFunction = void (*)(const std::byte* npu, const std::byte* bench, c
                                  BoundedLanes& lanes);
 inline constexpr size_t kBoundedSumElements = 128;
 inline constexpr size_t kBoundedLanes = 16;
+// BoundedFunction, decoding and all, of blocks of kBoundedSumElements that change no largest error:
+// `other` is bfloat16, elements [first, first + count) of both. Stops before the first block that
+// has another format, or may change one; how many elements it did.
+using CodedFunction = size_t (*)(const CodedRun& run, bool npu_is_coded, const std::byte* other,
+                                 size_t first, size_t count, const RelativeRule& rule,
+                                 BoundedLanes& lanes);
 // A tile of a matrix product: c[i * c_stride + j] += sum over p in rising order of a[p * rows + i]
 // * b[p * columns + j], for the rows and columns of the tile; `from_zero`: what stands in c is not
 // read. Panels are packed and aligned to 64 bytes, c need not be. Products of two float32 numbers
@@ -162,6 +168,7 @@ struct KernelTable {
       compare_float64;
   // Both sides float32, or one of them bfloat16.
   BoundedFunction bounded_float32, bounded_bfloat16_npu, bounded_bfloat16_bench;
+  CodedFunction coded_bfloat16 = nullptr;  // nullptr: all blocks go through the loops above
   WidenFunction widen_float16, widen_bfloat16;
   NibbleFunction nibbles;
   ByteFunction bytes;

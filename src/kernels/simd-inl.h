@@ -596,6 +596,9 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
         HWY_NAMESPACE::Bounded<HWY_NAMESPACE::BFloat16Source, HWY_NAMESPACE::Float32Source>,
     .bounded_bfloat16_bench =
         HWY_NAMESPACE::Bounded<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::BFloat16Source>,
+#if HWY_TARGET <= HWY_AVX2
+    .coded_bfloat16 = HWY_NAMESPACE::Coded,
+#endif
     .widen_float16 = HWY_NAMESPACE::WidenFloat16,
     .widen_bfloat16 = HWY_NAMESPACE::WidenBFloat16,
     .nibbles = HWY_NAMESPACE::Nibbles,

@@ -630,6 +630,14 @@ class RunReader {
 
   bool is_bfloat16() const { return coded_ == nullptr && dtype_ == DType::kBFloat16; }
 
+  // Codes as they lie there, for kernels that decode them. nullptr: they have to be read.
+  const kernels::CodedRun* Describe(size_t first, size_t count) {
+    return coded_ != nullptr && coded_->DescribeRun(read_, first_ + static_cast<int64_t>(first),
+                                                    count, described_)
+               ? &described_
+               : nullptr;
+  }
+
   const std::byte* Read(size_t first, size_t count, float* bounds) {
     if (coded_ != nullptr) {
       coded_->DecodeFrom(read_.bytes.empty() ? nullptr : &read_,
@@ -653,6 +661,7 @@ class RunReader {
   const std::byte* stored_;
   DType partner_;
   const io::CodedTensor::ReadCodes& read_;
+  kernels::CodedRun described_;
   alignas(64) std::array<float, kernels::kBoundedRunElements> values_;
 };
 
@@ -685,6 +694,13 @@ std::optional<PairSums> SumsInRuns(const Box& box, int64_t first, int64_t count,
   const kernels::BoundedPartial partial = kernels::CompareBounded(
       box.a.dtype, box.b.dtype, form, static_cast<size_t>(count), means,
       [&](size_t begin, size_t size) -> kernels::BoundedRun {
+        if (form != kernels::BoundedForm::kFloat32) {
+          RunReader& coded = a.is_bfloat16() ? b : a;
+          if (const kernels::CodedRun* codes = coded.Describe(begin, size)) {
+            return {a.is_bfloat16() ? a.Read(begin, size, nullptr) : nullptr,
+                    a.is_bfloat16() ? nullptr : b.Read(begin, size, nullptr), nullptr, codes};
+          }
+        }
         const std::byte* of_a = a.Read(begin, size, bounds.data());
         const std::byte* of_b = b.Read(begin, size, both ? other_bounds.data() : bounds.data());
         for (size_t i = 0; both && i < size; ++i) {

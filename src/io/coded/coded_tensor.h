@@ -18,6 +18,8 @@
 #include "msprobe/dtype.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/kernels/codes.h"
+
 namespace msprobe::io {
 
 class CodedTensor {
@@ -56,6 +58,13 @@ class CodedTensor {
   // Decode of elements among those that were read.
   virtual void DecodeFrom(const ReadCodes* read, int64_t first, size_t count, DType partner,
                           float* values, float* bounds) const = 0;
+
+  // Elements among those that were read as a description that kernels decode themselves. False
+  // where there is none.
+  virtual bool DescribeRun(const ReadCodes& /*read*/, int64_t /*first*/, size_t /*count*/,
+                           kernels::CodedRun& /*run*/) const {
+    return false;
+  }
 
   // For the search for causes.
   virtual std::vector<Reading> OtherReadings() const { return {}; }

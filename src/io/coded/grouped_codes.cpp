@@ -46,7 +46,8 @@ void CodedTensor::Read(int64_t /*first*/, size_t /*count*/, ReadCodes& read) con
 namespace {
 
 constexpr size_t kRunElements = 256;
-constexpr int64_t kMostGroups = 32;  // whose scales are looked up at once
+// Groups whose scales are looked up at once.
+constexpr auto kMostGroups = static_cast<int64_t>(kernels::CodedRun::kMostGroups);
 constexpr float kE2M1[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
 // Scales or quotients that a writer computed in bfloat16 are off by 2^-9 each; that moves a code by
 // a quarter step at most.
@@ -190,6 +191,15 @@ class GroupedCodes final : public CodedTensor {
     }
   }
 
+  bool DescribeRun(const ReadCodes& read, int64_t first, size_t count,
+                   kernels::CodedRun& run) const override {
+    const int64_t column = first % layout_.columns;
+    const auto elements = static_cast<int64_t>(count);
+    return layout_.column_groups == nullptr && elements <= layout_.columns - column &&
+           KernelRun(first / layout_.columns, column, elements, read.bytes, first,
+                     static_cast<int64_t>(read.first), run) == elements;
+  }
+
   std::vector<Reading> OtherReadings() const override {
     std::vector<Reading> readings;
     const auto add = [&](std::string cause, auto&& change) {
@@ -320,41 +330,54 @@ class GroupedCodes final : public CodedTensor {
   // The order of the eight codes of a word, for readings of a writer that had another in mind.
   enum class NibbleOrder : uint8_t { kOwn, kPairs, kReversed, kStraight, kInterleaved };
 
-  // Elements of a row, or the first ones: by the kernels, several groups at once, where codes are
-  // bytes or nibbles in a row.
-  int64_t DecodeGroups(int64_t row, int64_t column, int64_t run, std::span<const std::byte> read,
-                       int64_t first, int64_t read_from, float* values, float* bounds) const {
+  // Elements of a row that kernels decode, several groups at once: bytes or nibbles in a row. How
+  // many there are, or 0.
+  int64_t KernelRun(int64_t row, int64_t column, int64_t run, std::span<const std::byte> read,
+                    int64_t first, int64_t read_from, kernels::CodedRun& out) const {
+    const bool is_bytes = layout_.packing == CodePacking::kBytes && byte_code_;
+    if (read.empty() || (!is_bytes && (layout_.bits != 4 || first % 2 != 0))) {
+      return 0;
+    }
     const int64_t size = layout_.group_columns;
     const int64_t group = column / size;
     // What begins inside of a group ends with it.
     const int64_t groups = column % size == 0 ? std::min(kMostGroups, (run + size - 1) / size) : 1;
     run = std::min(run, (group + groups) * size - column);
-    if (!read.empty() && layout_.packing == CodePacking::kBytes && byte_code_) {
-      float scales[kMostGroups];
-      ScalesOf(row, group, groups, scales);
+    out.is_nibbles = !is_bytes;
+    out.group = static_cast<size_t>(size);
+    if (is_bytes) {
       const float end =
           layout_.power_of_two_scales && *byte_code_ != kernels::ByteCode::kInt8 ? 2 : 1;
-      const kernels::ByteRule rule = {.inner_steps = 0.5F + kSlack,
-                                      .end_steps = end + kSlack,
-                                      .relative = kWriterError,
-                                      .most_steps = kMostWriterSteps};
-      kernels::DecodeBytes(*byte_code_, read.data() + (first - read_from), static_cast<size_t>(run),
-                           rule, scales, static_cast<size_t>(size), values, bounds);
+      out.bytes = read.data() + (first - read_from);
+      out.code = *byte_code_;
+      out.byte_rule = {.inner_steps = 0.5F + kSlack,
+                       .end_steps = end + kSlack,
+                       .relative = kWriterError,
+                       .most_steps = kMostWriterSteps};
+      ScalesOf(row, group, groups, out.byte_scales.data());
       return run;
     }
-    if (!read.empty() && layout_.bits == 4 && first % 2 == 0) {
-      if (size % 2 != 0) {
-        run = std::min(run, size - column % size);
-      }
-      const auto order = layout_.packing == CodePacking::kLowNibbleFirst
-                             ? kernels::NibbleOrder::kLowFirst
-                             : kernels::NibbleOrder::kHighFirst;
-      kernels::NibbleScale scales[kMostGroups];
-      NibbleScalesOf(row, group, groups, scales);
-      kernels::DecodeNibbles(read.data() + (first / 2 - read_from), static_cast<size_t>(run), order,
-                             nibbles_, scales, static_cast<size_t>(size), values, bounds);
-      return run;
+    if (size % 2 != 0) {
+      run = std::min(run, size - column % size);
     }
+    out.bytes = read.data() + (first / 2 - read_from);
+    out.order = layout_.packing == CodePacking::kLowNibbleFirst ? kernels::NibbleOrder::kLowFirst
+                                                                : kernels::NibbleOrder::kHighFirst;
+    out.nibble_rule = &nibbles_;
+    NibbleScalesOf(row, group, groups, out.nibble_scales.data());
+    return run;
+  }
+
+  // Elements of a row, or the first ones: by the kernels where they know them.
+  int64_t DecodeGroups(int64_t row, int64_t column, int64_t run, std::span<const std::byte> read,
+                       int64_t first, int64_t read_from, float* values, float* bounds) const {
+    kernels::CodedRun known;
+    if (const int64_t count = KernelRun(row, column, run, read, first, read_from, known)) {
+      kernels::DecodeRun(known, 0, static_cast<size_t>(count), values, bounds);
+      return count;
+    }
+    const int64_t size = layout_.group_columns;
+    const int64_t group = column / size;
     run = std::min({run, size - column % size, static_cast<int64_t>(kRunElements)});
     if (layout_.packing == CodePacking::kWordsByColumn && layout_.bits == 4 &&
         order_ == NibbleOrder::kOwn && column % 8 == 0) {

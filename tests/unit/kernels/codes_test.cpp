@@ -294,6 +294,112 @@ TEST_P(Codes, BoundedComparisonGivesTheSumsOfCompareBlock) {
   }
 }
 
+// Codes against numbers near what they stand for, some of which are farther apart than any before,
+// beyond their bounds, zero or equal: the bits of decoding first and comparing then.
+TEST_P(Codes, CodesAreComparedAsTheirValues) {
+  constexpr size_t kCount = 8192;
+  std::mt19937 random(5);
+  NibbleRule nibbles;
+  for (size_t i = 0; i < 16; ++i) {
+    nibbles.numbers[i] = static_cast<float>(i) - 8;
+    nibbles.steps[i] = i == 0 || i == 15 ? 1 : 0.5F;
+  }
+  std::vector<std::byte> codes(kCount);
+  for (size_t trial = 0; trial < 160; ++trial) {
+    const bool has_nan = trial % 8 == 7;
+    const bool is_quiet = trial / 16 % 2 == 0;
+    for (std::byte& code : codes) {
+      const auto bits = static_cast<uint32_t>(random());
+      code = static_cast<std::byte>(trial % 3 == 2 && bits % 4 != 0 ? 0 : bits);
+      code = !has_nan && trial % 2 == 0 && (code & std::byte{0x7C}) == std::byte{0x7C}
+                 ? std::byte{1}
+                 : code;
+    }
+    CodedRun run;
+    run.bytes = codes.data();
+    run.is_nibbles = trial % 2 == 1;
+    run.order = trial % 4 == 1 ? NibbleOrder::kLowFirst : NibbleOrder::kHighFirst;
+    run.nibble_rule = &nibbles;
+    constexpr ByteCode kCodes[] = {ByteCode::kFloat8E4M3, ByteCode::kFloat8E5M2, ByteCode::kInt8};
+    run.code = kCodes[trial / 2 % 3];
+    run.byte_rule = {.inner_steps = 0.5F, .end_steps = 1, .relative = 0x1p-8F};
+    constexpr size_t kGroups[] = {128, 32, 16, 64, 256, 1024, 24, 8192};
+    run.group = kGroups[trial / 2 % 8];
+    std::vector<float> scales(kCount / 8);
+    for (float& scale : scales) {
+      scale = 0.01F + static_cast<float>(random() % 1000) * 0.0001F;
+    }
+    // As many scales as a run of 1024 elements from `first` on has.
+    const auto describe = [&](size_t first) {
+      CodedRun part = run;
+      part.bytes += run.is_nibbles ? first / 2 : first;
+      part.group = std::min(run.group, kBoundedRunElements);
+      for (size_t i = 0; i < CodedRun::kMostGroups; ++i) {
+        const float scale = scales[(first / run.group + i) % scales.size()];
+        part.byte_scales[i] = scale;
+        part.nibble_scales[i] = {0, scale, scale, 0};
+      }
+      return part;
+    };
+    std::vector<float> values(kCount);
+    std::vector<float> bounds(kCount);
+    for (size_t first = 0; first < kCount; first += kBoundedRunElements) {
+      DecodeRun(describe(first), 0, kBoundedRunElements, values.data() + first,
+                bounds.data() + first);
+    }
+    std::vector<float> others(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto noise = static_cast<float>(static_cast<int>(random() % 2001) - 1000) * 0.001F;
+      const float near = trial % 5 == 4 ? 3 * noise : is_quiet ? 0.3F * noise : 0.9F * noise;
+      others[i] = values[i] + near * bounds[i];
+      if (!is_quiet) {
+        others[i] = random() % 50 == 0 ? 0 : random() % 900 == 0 ? others[i] * 3 : others[i];
+      }
+      others[i] = std::isfinite(others[i]) ? others[i] : 1;
+    }
+    for (const bool npu_is_coded : {true, false}) {
+      const BoundedForm form =
+          npu_is_coded ? BoundedForm::kBFloat16Bench : BoundedForm::kBFloat16Npu;
+      std::vector<float> a = npu_is_coded ? values : others;
+      std::vector<float> b = npu_is_coded ? others : values;
+      const BoundedSides sides(form, a, b);
+      CodedRun part;
+      const auto compare = [&](size_t count, bool coded, bool sums) {
+        return CompareBounded(DType::kFloat32, DType::kFloat32, form, count, sums,
+                              [&](size_t first, size_t) {
+                                BoundedRun of = sides.Run(first, bounds);
+                                if (coded) {
+                                  part = describe(first);
+                                  of = {npu_is_coded ? nullptr : of.npu,
+                                        npu_is_coded ? of.bench : nullptr, nullptr, &part};
+                                }
+                                return of;
+                              });
+      };
+      for (const size_t count : {kCount, size_t{1000}}) {
+        for (const bool sums : {false, true}) {
+          const BoundedPartial found = compare(count, true, sums);
+          const BoundedPartial wanted = compare(count, false, sums);
+          ASSERT_EQ(found.in_range, wanted.in_range) << trial;
+          if (!wanted.in_range) {
+            continue;
+          }
+          ASSERT_EQ(found.beyond, wanted.beyond) << trial;
+          ASSERT_EQ(found.sums.different_count, wanted.sums.different_count) << trial;
+          ASSERT_EQ(found.sums.dot, wanted.sums.dot);
+          ASSERT_EQ(found.sums.npu_square_sum, wanted.sums.npu_square_sum);
+          ASSERT_EQ(found.sums.bench_square_sum, wanted.sums.bench_square_sum);
+          ASSERT_EQ(found.sums.difference_square_sum, wanted.sums.difference_square_sum);
+          ASSERT_EQ(found.sums.max_abs_error, wanted.sums.max_abs_error) << trial;
+          ASSERT_EQ(found.sums.max_relative_error, wanted.sums.max_relative_error) << trial;
+          ASSERT_EQ(found.npu_sum, wanted.npu_sum);
+          ASSERT_EQ(found.bench_sum, wanted.bench_sum);
+        }
+      }
+    }
+  }
+}
+
 // A side of float16 adds nothing to its zeros, so that two zeros differ.
 TEST_P(Codes, BoundedComparisonKnowsTheEpsilonsOfFloat16) {
   const size_t count = 300;
