@@ -36,12 +36,20 @@ def ask_about(msprobe, pair, results):
     line.update(task=told["npu"]["task"], level=told["npu"]["level"], bench_style=told["bench"]["style"])
     if told.get("skipped"):
         return line
-    _, _, answer = judging.ask(msprobe, pair, "npu", os.path.join(results, "%s" % told["seed"]))
-    line["answer"] = _told(answer)
-    line["judged"] = judging.judge(told, answer) if not told["doubt"] else None
+    nothing = dict.fromkeys(("step", "kind", "call", "row", "relation", "factor", "ranks"))
+    try:
+        _, _, answer = judging.ask(msprobe, pair, "npu", os.path.join(results, "%s" % told["seed"]))
+        line["answer"] = _told(answer)
+        line["judged"] = judging.judge(told, answer) if not told["doubt"] else None
+    except RuntimeError as error:  # compare gave no answer
+        line["answer"], line["judged"], line["error"] = nothing, "refused", str(error)
     folder = os.path.join(results, "%s_clean" % told["seed"])
-    _, summary, alarm = judging.ask(msprobe, pair, "clean", folder)
-    line["alarm"], line["false_alarm"] = _told(alarm), alarm.named
+    try:
+        _, summary, alarm = judging.ask(msprobe, pair, "clean", folder)
+        line["alarm"], line["false_alarm"] = _told(alarm), alarm.named
+    except RuntimeError:
+        summary = {"pairs": []}
+        line["alarm"], line["false_alarm"] = nothing, False
     layouts = judging.judge_layouts(told, summary, folder)
     line["layouts"], line["layouts_right"] = len(layouts), sum(expected == given for _, _, expected, given in layouts)
     line["wrong_layouts"] = [(side, path, sorted(expected), sorted(given)) for side, path, expected, given in layouts
