@@ -318,6 +318,16 @@ std::string WithLastNumber(std::string_view prefix, int64_t number) {
 
 }  // namespace
 
+std::string ParameterRecord::Text() const {
+  std::string text = kind == ParameterKind::kShard     ? fmt::format("shard dim {}", dimension)
+                     : kind == ParameterKind::kPartial ? "partial"
+                                                       : "replicated";
+  text += parts && *parts > 1 ? fmt::format(" x{}", *parts) : "";
+  text += part && kind == ParameterKind::kShard ? fmt::format(" part {}", *part) : "";
+  text += padded_to ? fmt::format(" padded to {}", *padded_to) : "";
+  return text;
+}
+
 const ParameterRecord* RankLayout::Find(const std::string& path) const {
   const auto found = parameters.find(path);
   if (found != parameters.end()) {

@@ -42,6 +42,8 @@ struct ParameterRecord {
   std::optional<int64_t> padded_from;  // and without it
 
   bool operator==(const ParameterRecord&) const = default;
+  // "shard dim 0 x2 part 1"; what is not recorded is left out.
+  std::string Text() const;
 };
 
 // The part of every sample that a rank has, of context or sequence parallelism.

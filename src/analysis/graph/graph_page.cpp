@@ -23,7 +23,9 @@
 #include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/step_views.h"
 #include "src/base/strings.h"
+#include "src/dump/names.h"
 #include "src/json/writer.h"
+#include "src/layout/layout_file.h"
 #include "src/report/texts.h"
 #include "src/report/web_page.h"
 
@@ -388,6 +390,10 @@ class TensorCollector {
   PageTensors::Side Collect(const SideView& side, uint64_t most_rows) {
     PageTensors::Side columns;
     const compare::Side& rows = side.dump->side();
+    layout_.reset();
+    if (auto read = layout::ReadLayout(rows.json_path.parent_path()); read.ok()) {
+      layout_ = *std::move(read);
+    }
     for (const Node& node : side.graph.nodes) {
       uint32_t count = 0;
       if (node.entry != kNone && columns.rows() < most_rows) {
@@ -416,15 +422,30 @@ class TensorCollector {
   void AddRow(std::string_view entry, const compare::SideRow& row, PageTensors::Side& columns) {
     const bool has_sums = view_.mode == compare::CompareMode::kMd5;
     tensors_.AddWords(columns, entry, row.name,
-                      {row.dtype, row.shape, has_sums ? row.md5 : std::string_view()});
+                      {row.dtype, WithLayout(entry, row), has_sums ? row.md5 : std::string_view()});
     for (size_t i = 0; i < compare::kStatCount; ++i) {
       columns.fields[PageTensors::kWords.size() + i].push_back(
           compare::StatCode(row.stats[i], tensors_.cells()));
     }
   }
 
+  // The shape, of a parameter with what the rank's layout.json says of it.
+  std::string WithLayout(std::string_view entry, const compare::SideRow& row) const {
+    std::string text(row.shape);
+    if (layout_ && (row.state == dump::RowState::kParameters ||
+                    row.state == dump::RowState::kParametersGrad)) {
+      const std::string_view path = dump::ParseEntryName(entry).subject;
+      const std::string_view name = row.name.substr(row.name.rfind('.') + 1);
+      if (const layout::ParameterRecord* record = layout_->Find(fmt::format("{}.{}", path, name))) {
+        text += fmt::format(" {}", record->Text());
+      }
+    }
+    return text;
+  }
+
   const RankView& view_;
   PageTensors tensors_;
+  std::optional<layout::RankLayout> layout_;  // of the rank whose rows are collected
 };
 
 constexpr uint64_t kRoomForShell = 400'000;

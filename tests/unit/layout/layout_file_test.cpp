@@ -30,6 +30,8 @@ TEST(LayoutFile, HoldsWhatTheCaptureWrote) {
   ASSERT_NE(weight, nullptr);
   EXPECT_EQ(weight->kind, ParameterKind::kShard);
   EXPECT_EQ(weight->blocks, (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(weight->Text(), "shard dim 0 x2 part 1");
+  EXPECT_EQ(layout->Find("norm.weight")->Text(), "replicated");
   EXPECT_EQ(layout->Find("head.weight"), nullptr);
   ASSERT_TRUE(layout->sequence);
   EXPECT_TRUE(layout->sequence->is_zigzag);
