@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "src/analysis/compare/agreement.h"
@@ -265,13 +266,15 @@ struct Sequence {
 };
 
 Sequence SequenceOf(const Side& side, const std::vector<dump::EntryName>& names,
-                    const SharedKinds& kinds) {
+                    const SharedKinds& kinds, bool by_whole_name) {
   Sequence sequence;
   ShapeHashes shapes;
   for (uint32_t entry = 0; entry < side.entries.size(); ++entry) {
     if (IsForwardCall(names[entry]) && kinds.Has(names[entry])) {
       sequence.entries.push_back(entry);
-      sequence.letters.push_back(LetterOf(side, entry, names[entry], shapes));
+      sequence.letters.push_back(by_whole_name
+                                     ? std::hash<std::string_view>()(side.entries[entry].name)
+                                     : LetterOf(side, entry, names[entry], shapes));
     }
   }
   return sequence;
@@ -522,6 +525,49 @@ std::vector<dump::EntryName> NamesOf(const Side& side) {
   return names;
 }
 
+// The letters that the other sequence lacks or that were aligned: without those that stand
+// elsewhere.
+Sequence WithoutMoved(const Sequence& own, const std::vector<uint32_t>& partner,
+                      const Sequence& other) {
+  const std::unordered_set<uint64_t> known(other.letters.begin(), other.letters.end());
+  Sequence kept;
+  for (size_t i = 0; i < own.entries.size(); ++i) {
+    if (partner[i] != kNoEntry || !known.contains(own.letters[i])) {
+      kept.entries.push_back(own.entries[i]);
+      kept.letters.push_back(own.letters[i]);
+    }
+  }
+  return kept;
+}
+
+CallAlignment AlignUniqueNames(const Side& npu, Sequence a, const Side& bench, Sequence b) {
+  CallAlignment alignment;
+  std::vector<uint32_t> partner;
+  if (a.entries.empty() || b.entries.empty() || SameCalls(npu, a, bench, b) ||
+      !ShortestEdit(a.letters, b.letters, partner)) {
+    return alignment;
+  }
+  Sequence kept = WithoutMoved(b, Inverse(partner, b.entries.size()), a);
+  a = WithoutMoved(a, partner, b);
+  b = std::move(kept);
+  if (a.entries.empty() || b.entries.empty() || SameCalls(npu, a, bench, b) ||
+      !ShortestEdit(a.letters, b.letters, partner)) {
+    return alignment;
+  }
+  alignment.differs = true;
+  alignment.unmatched = RunsOf(partner, b.entries.size());
+  EntriesByName bench_entries(bench, bench.entries.size());
+  for (uint32_t entry = 0; entry < bench.entries.size(); ++entry) {
+    bench_entries.Add(entry);
+  }
+  for (const SideEntry& entry : npu.entries) {
+    alignment.bench_of.push_back(bench_entries.Find(entry.name));
+  }
+  alignment.forward_npu = std::move(a.entries);
+  alignment.forward_bench = std::move(b.entries);
+  return alignment;
+}
+
 CallAlignment AlignSequences(const Side& npu, const ExecutionPlan& npu_plan, Sequence a,
                              const Side& bench, const std::vector<dump::EntryName>& bench_names,
                              Sequence b) {
@@ -580,8 +626,10 @@ CallAlignment AlignSequences(const Side& npu, const ExecutionPlan& npu_plan, Seq
 
 }  // namespace
 
-CallOrder OrderCalls(const Side& npu, const Side& bench, bool by_name, base::ThreadPool& pool) {
+CallOrder OrderCalls(const Side& npu, const Side& bench, CallPairs pairs, base::ThreadPool& pool) {
   CallOrder order;
+  const bool by_name = pairs == CallPairs::kByName;
+  const bool by_whole_name = pairs == CallPairs::kByUniqueName;
   const SharedKinds kinds = SharedKindsOf(npu, bench);
   Sequence calls;
   Sequence bench_calls;
@@ -589,15 +637,17 @@ CallOrder OrderCalls(const Side& npu, const Side& bench, bool by_name, base::Thr
   pool.ParallelFor(by_name ? 1 : 2, [&](size_t item, size_t) {
     if (item == 1) {
       bench_names = NamesOf(bench);
-      bench_calls = SequenceOf(bench, bench_names, kinds);
+      bench_calls = SequenceOf(bench, bench_names, kinds, by_whole_name);
       return;
     }
     order.plan = PlanExecution(npu);
     if (!by_name) {
-      calls = SequenceOf(npu, order.plan.names, kinds);
+      calls = SequenceOf(npu, order.plan.names, kinds, by_whole_name);
     }
   });
-  if (!by_name) {
+  if (by_whole_name) {
+    order.alignment = AlignUniqueNames(npu, std::move(calls), bench, std::move(bench_calls));
+  } else if (!by_name) {
     order.alignment = AlignSequences(npu, order.plan, std::move(calls), bench, bench_names,
                                      std::move(bench_calls));
   }

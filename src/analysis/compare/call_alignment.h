@@ -125,8 +125,13 @@ struct CallOrder {
 // The plan, and a shortest edit script between the two sequences of calls (E. W. Myers, An O(ND)
 // Difference Algorithm, 1986), names without numbers and shapes of inputs being the letters. Where
 // a call that is too many could be any of several equal neighbours, values decide. Sides that have
-// little in common (more than 1,000 edits) are left to their names, and so are all where `by_name`
-// asks for it.
-CallOrder OrderCalls(const Side& npu, const Side& bench, bool by_name, base::ThreadPool& pool);
+// little in common (more than 1,000 edits) are left to their names.
+enum class CallPairs : uint8_t {
+  kByOrder,
+  kByName,        // of whatever number: nothing is aligned
+  kByUniqueName,  // names tell the pairs: whole names are the letters, and a call that both sides
+                  // made at different places counts as matched
+};
+CallOrder OrderCalls(const Side& npu, const Side& bench, CallPairs pairs, base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::compare

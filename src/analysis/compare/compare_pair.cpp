@@ -297,9 +297,14 @@ bool PairsCallsByName(const MatchRules& match, const Side& npu, const Side& benc
          npu.is_debug || !match.name_filter.empty();
 }
 
-CallOrder OrderOf(const Options& options, const PairSides& sides, base::ThreadPool& pool) {
-  return OrderCalls(sides.npu, sides.bench, PairsCallsByName(options.match, sides.npu, sides.bench),
-                    pool);
+// Calls of joined ranks are paired already, and named by their pairs.
+CallOrder OrderOf(const Options& options, const PairSides& sides, bool is_joined,
+                  base::ThreadPool& pool) {
+  const CallPairs pairs = PairsCallsByName(options.match, sides.npu, sides.bench)
+                              ? CallPairs::kByName
+                          : is_joined ? CallPairs::kByUniqueName
+                                      : CallPairs::kByOrder;
+  return OrderCalls(sides.npu, sides.bench, pairs, pool);
 }
 
 void AddDivergence(const Options& options, const PairInput& input, const PairSides& sides,
@@ -403,7 +408,7 @@ Result<ComparedPair> CompareLoaded(const Options& options, const PairInput& inpu
                            pair.construct ? &*pair.construct : nullptr};
   MSP_RETURN_IF_ERROR(CompareMatched(options, sides, std::move(matches), source.loader, pool,
                                      result, pair.warnings));
-  const CallOrder order = OrderOf(options, sides, pool);
+  const CallOrder order = OrderOf(options, sides, source.sums_are_joined, pool);
   // What the table says about rows, while where the runs part is found: that reads neither verdicts
   // nor notes nor colours.
   pool.ParallelFor(2, [&](size_t item, size_t) {
@@ -442,7 +447,8 @@ Result<PairFindings> FindDifferences(const Options& options, const PairInput& in
   MSP_RETURN_IF_ERROR(CompareMatched(
       options, sides, MatchRows(options.match, sides.npu, sides.bench, findings.mapping, pool),
       /*loader=*/nullptr, pool, findings.result, findings.warnings));
-  AddDivergence(options, input, sides, OrderOf(options, sides, pool), previous, {}, findings);
+  AddDivergence(options, input, sides, OrderOf(options, sides, false, pool), previous, {},
+                findings);
   findings.timings.compare_seconds = compare_watch.seconds();
   return findings;
 }

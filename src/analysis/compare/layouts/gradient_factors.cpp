@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "src/analysis/compare/layouts/joined_rows.h"
 
@@ -33,10 +34,32 @@ std::optional<double> CommonRatio(std::vector<double> ratios) {
              : std::nullopt;
 }
 
+// A factor that an average makes is there from the loss on; behind a fault further on nothing has
+// one. Of pairs with their place in the order of execution.
+std::optional<double> CommonRatioFromLoss(std::vector<std::pair<double, double>> placed) {
+  constexpr size_t kFewest = 3;
+  std::stable_sort(placed.begin(), placed.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<double> ratios;
+  for (const auto& [place, ratio] : placed) {
+    ratios.push_back(ratio);
+  }
+  std::optional<double> found = CommonRatio(ratios);
+  while (!found && ratios.size() > kFewest) {
+    ratios.resize(std::max(kFewest, ratios.size() / 4));
+    found = CommonRatio(ratios);
+  }
+  return found;
+}
+
 // The factors that averages over shares of the data make.
 std::vector<double> PossibleFactors(const Sides& sides) {
   std::vector<double> factors = {1};
   for (size_t side = 0; side < 2; ++side) {
+    // Micro-batches that both sides have: each may divide by their number or not.
+    const size_t both = side == 0 && sides[0]->rounds == sides[1]->rounds
+                            ? static_cast<size_t>(sides[0]->rounds)
+                            : 1;
     std::set<int64_t> data;
     std::set<int64_t> context;
     for (const auto& rank : sides[side]->ranks) {
@@ -44,7 +67,7 @@ std::vector<double> PossibleFactors(const Sides& sides) {
       context.insert(rank->about.place.context);
     }
     for (const size_t size :
-         {data.size(), context.size(), static_cast<size_t>(sides[side]->micro_batches)}) {
+         {data.size(), context.size(), static_cast<size_t>(sides[side]->micro_batches), both}) {
       const size_t known = factors.size();
       for (size_t i = 0; i < known && size > 1 && factors.size() < 4096; ++i) {
         factors.push_back(factors[i] * static_cast<double>(size));
@@ -74,7 +97,7 @@ GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPa
   if (factors.size() == 1 && sides[0]->reduced.empty() == sides[1]->reduced.empty()) {
     return found;
   }
-  std::vector<double> backward;
+  std::vector<std::pair<double, double>> backward;  // with the place in the order of execution
   std::vector<double> gradients;
   std::vector<double> summed_gradients;
   std::vector<double> reduced;
@@ -91,9 +114,6 @@ GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPa
         number++ % stride != 0) {
       continue;
     }
-    std::vector<double>& ratios = pair.calls[0]->is_reduced    ? reduced
-                                  : pair.calls[0]->is_gradient ? gradients
-                                                               : backward;
     const bool is_reduced = pair.calls[0]->is_reduced;
     gatherer.ForRows(pair, [&](std::string_view, RowPieces& npu, RowPieces& bench) {
       if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes ||
@@ -131,12 +151,16 @@ GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPa
           *n.values[stat] == 0 || (summed && !(std::fabs(*b.values[2]) >= 0.05 * rms))) {
         return;  // a mean that cancels says little
       }
-      (summed && &ratios == &gradients ? summed_gradients : ratios)
-          .push_back(*n.values[stat] / *b.values[stat]);
+      const double ratio = *n.values[stat] / *b.values[stat];
+      if (!pair.calls[0]->is_gradient) {
+        backward.emplace_back(pair.order[1], ratio);
+      } else {
+        (is_reduced ? reduced : summed ? summed_gradients : gradients).push_back(ratio);
+      }
     });
   }
   const bool any_backward = !backward.empty();
-  found.backward = Nearest(CommonRatio(std::move(backward)), factors);
+  found.backward = Nearest(CommonRatioFromLoss(std::move(backward)), factors);
   found.summed =
       any_backward ? found.backward : Nearest(CommonRatio(std::move(summed_gradients)), factors);
   found.gradient = Nearest(CommonRatio(std::move(gradients)), factors);

@@ -315,10 +315,17 @@ std::vector<int64_t> DifferingRanks(const PairLayout& layout, const ComparedPair
   return all ? std::vector<int64_t>() : std::vector<int64_t>(ranks.begin(), ranks.end());
 }
 
-// A module whose weight is cut along its inputs: its output is summed over the tensor-parallel
-// ranks.
-bool SumsOverRanks(const ComparedPair& pair, const PieceLoader& loader, const SideRow& row) {
-  const SideEntry& entry = pair.npu.entries[row.entry];
+// A module, or a call directly inside of one, whose weight is cut along its inputs: its output is
+// summed over the tensor-parallel ranks.
+bool SumsOverRanks(const ComparedPair& pair, const PieceLoader& loader, const SideRow& row,
+                   std::string_view parent) {
+  const auto around =
+      std::find_if(pair.npu.entries.begin(), pair.npu.entries.end(),
+                   [&](const SideEntry& known) { return !parent.empty() && known.name == parent; });
+  const bool is_inside =
+      dump::ParseEntryName(pair.npu.entries[row.entry].name).is_module == false &&
+      around != pair.npu.entries.end();
+  const SideEntry& entry = is_inside ? *around : pair.npu.entries[row.entry];
   for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
     const layout::Placement& placement = loader.RowOf(true, pair.npu.rows[i]).placement;
     const layout::Spread& spread = placement.spreads[static_cast<size_t>(layout::Axis::kTensor)];
@@ -333,15 +340,15 @@ bool SumsOverRanks(const ComparedPair& pair, const PieceLoader& loader, const Si
 // What a relation between whole values is where ranks hold parts of them: a factor that is the size
 // of the group that sums the value, and parts in each other's place.
 void ExplainByRanks(const PairLayout& layout, const ComparedPair& pair, const PieceLoader& loader,
-                    const RowPair& rows, Relation& relation) {
+                    const RowPair& rows, std::string_view parent, Relation& relation) {
   const SideRow& row = pair.npu.rows[rows.npu];
   const layout::Placement& placement = loader.RowOf(true, row).placement;
   const LayoutFacts& facts = layout.npu_facts;
   if (relation.kind == RelationKind::kScale && relation.factor) {
     const bool is_gradient = row.state == dump::RowState::kParametersGrad;
-    const int64_t group = is_gradient                        ? facts.data * facts.context
-                          : SumsOverRanks(pair, loader, row) ? facts.tensor
-                                                             : 1;
+    const int64_t group = is_gradient                                ? facts.data * facts.context
+                          : SumsOverRanks(pair, loader, row, parent) ? facts.tensor
+                                                                     : 1;
     if (group > 1 && *relation.factor == static_cast<double>(group)) {
       relation.kind = RelationKind::kReducedTwice;
       relation.cause = "reduced twice?";
@@ -375,6 +382,21 @@ void NameByModule(const ComparedPair& pair, DivergencePoint& point) {
   if (has(pair.npu) != has(pair.bench)) {
     point.entry_name = point.parent_module;
   }
+}
+
+// A value that a communicating layer takes behind its communication is its own result: it computes
+// something else.
+void NameCommunication(const ComparedPair& pair, const PieceLoader& loader,
+                       DivergencePoint& point) {
+  if (point.kind != OriginKind::kInput || point.row >= pair.result.rows.size() ||
+      !loader.RowOf(true, pair.npu.rows[pair.result.rows[point.row].pair.npu]).is_communicated) {
+    return;
+  }
+  point.kind = OriginKind::kComputation;
+  point.confidence = Confidence::kMedium;
+  point.reason =
+      "the module communicates, and what it takes of that differs; what it was given does not";
+  point.note.clear();
 }
 
 void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const PieceLoader& loader,
@@ -432,7 +454,7 @@ void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const Pie
     }
   }
   if (point.relation) {
-    ExplainByRanks(layout, pair, loader, rows, *point.relation);
+    ExplainByRanks(layout, pair, loader, rows, point.parent_module, *point.relation);
   }
   if (point.ranks.empty() && pair.result.mode == CompareMode::kRealData) {
     point.ranks = DifferingRanks(layout, pair, loader, rows);
@@ -546,12 +568,23 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
                                                                : pair.npu.Intern(known->second));
     }
   }
-  for (std::optional<DivergencePoint>& point : pair.divergence.first_of_kind) {
+  auto& of_kind = pair.divergence.first_of_kind;
+  for (std::optional<DivergencePoint>& point : of_kind) {
     if (point) {
+      NameCommunication(pair, loader, *point);
       CompletePoint(layout, pair, loader, *point);
     }
   }
+  auto& input = of_kind[static_cast<size_t>(OriginKind::kInput)];
+  auto& computation = of_kind[static_cast<size_t>(OriginKind::kComputation)];
+  if (input && input->kind == OriginKind::kComputation) {
+    if (!computation || input->place <= computation->place) {
+      computation = std::move(input);
+    }
+    input.reset();
+  }
   if (pair.divergence.first_origin) {
+    NameCommunication(pair, loader, *pair.divergence.first_origin);
     CompletePoint(layout, pair, loader, *pair.divergence.first_origin);
   }
   return pair;

@@ -1,7 +1,8 @@
 // Rows of the whole model out of those of ranks: the parts that the joining of rows is made of.
 // Private to its sources: joined_rows (which calls and rows are written), row_pieces (a row of all
-// members of a call), parameter_facts (what parameters tell of other rows), layout_calls (what only
-// the layout makes), gradient_factors, unequal_pieces (copies that differ, and summands).
+// members of a call), row_maker (the row of the whole), parameter_facts (what parameters tell of
+// other rows), layout_calls (what only the layout makes), gradient_factors, unequal_pieces (copies
+// that differ, and summands).
 #pragma once
 
 #include <array>
@@ -195,6 +196,8 @@ class LayoutCalls {
   // something, masked perhaps.
   bool IsBesideCommunication(size_t side, const DirectedCall& call) const;
   bool IsBesideAny(const CallPair& pair) const;
+  // A forward call made behind the communication: what it takes may have come through that.
+  bool IsBehindCommunication(const CallPair& pair) const;
   // A parallel layer adds its bias behind the reduction, where the layer of one rank gives it to
   // the product: one side's call has a tensor more.
   bool TakesOtherTensors(const CallPair& pair) const;
@@ -205,11 +208,20 @@ class LayoutCalls {
   bool MayBeReordered(const CallPair& pair, const SideRow& row) const;
 
  private:
+  // Where the first communication that this side alone makes stands in a bucket.
+  struct PlaceInBucket {
+    size_t own = 0;                   // of the call
+    size_t communication = SIZE_MAX;  // none
+  };
+  PlaceInBucket PlaceOf(size_t side, const DirectedCall& call) const;
+  void FindPlaces(size_t side);
   void Mark(size_t side);
 
   Sides sides_;
   const PieceGatherer& gatherer_;
   std::unordered_set<const JoinedCall*> of_layout_;
+  std::array<std::vector<size_t>, 2> place_;          // in its bucket, by call
+  std::array<std::vector<size_t>, 2> communication_;  // the first of a bucket, by bucket
 };
 
 // ---- unequal_pieces.cpp ----
@@ -249,6 +261,7 @@ class UnequalPieces {
   // A module whose parameters are copies takes the value as it is, and what it makes of it differs
   // between the ranks, too: nothing reduces it.
   bool IsTakenUnreduced(size_t side, const RowPieces& pieces);
+  bool IsNextUnequal(size_t side, const RowPieces& pieces) const;
 
   Sides sides_;
   const LayoutCalls& calls_;
@@ -256,6 +269,73 @@ class UnequalPieces {
   const ParameterFacts& parameters_;
   std::array<ValueUses, 2> uses_;
   std::array<std::set<std::pair<uint32_t, uint64_t>>, 2> unreduced_;  // values of ranks
+};
+
+// ---- row_maker.cpp ----
+
+// Makes the rows of the whole model out of the pieces of both sides.
+class RowMaker {
+ public:
+  // Borrows all. Texts of new shapes are kept by `made`, the sides that the rows become part of.
+  RowMaker(const Sides& sides, const PieceGatherer& gatherer, const ParameterFacts& parameters,
+           const LayoutCalls& calls, UnequalPieces& unequal, std::array<Side, 2>& made)
+      : sides_(sides),
+        gatherer_(gatherer),
+        parameters_(parameters),
+        calls_(calls),
+        unequal_(unequal),
+        made_(made) {}
+
+  void SetFactors(GradientFactors factors) { factors_ = std::move(factors); }
+  // Rows come call by call: inputs in front of outputs, the forward pass in front of the backward.
+  void StartCall() { has_unknown_input_ = false; }
+  // The whole of what one side alone has.
+  NewRow MakeAlone(size_t side, const RowPieces& pieces);
+  // The wholes of both.
+  std::pair<NewRow, NewRow> MakeBoth(const CallPair& pair, RowPieces& npu, RowPieces& bench);
+
+ private:
+  struct ForwardRow {
+    std::string_view suffix;
+    std::array<Shape, 2> shapes;  // of a piece
+    std::array<layout::Placement, 2> placements;
+  };
+
+  std::pair<NewRow, NewRow> MakeTensors(const CallPair& pair, RowPieces& npu, RowPieces& bench);
+  NewRow Start(size_t side, const RowPieces& pieces, layout::Placement placement);
+  static layout::Placement Unknown(const RowPieces& pieces);
+  void FillWhole(size_t side, const RowPieces& pieces, const std::optional<Shape>& shape,
+                 NewRow& made);
+  void TakeRoundingOfSummands(const CallPair& pair, SideRow& npu, SideRow& bench) const;
+  bool IsOfLastBatch(const CallPair& pair) const;
+  std::string_view SuffixIn(const RowPieces& npu) const;
+  void KeepForward(const CallPair& pair, const RowPieces& npu, const RowPieces& bench,
+                   const layout::Spreads& spreads);
+  void ExpectAsForward(const CallPair& pair, RowPieces& npu, RowPieces& bench) const;
+  void ScaleOne(RowPieces& npu, const RowPieces& bench) const;
+  void TakeBlocks(size_t side, const DirectedCall& call, const RowPieces& pieces,
+                  layout::Placement& placement) const;
+  void FinishRow(size_t side, const RowPieces& pieces, NewRow& made);
+  void FillPaddedGradient(const RowPieces& npu, const RowPieces& bench, const Shape& real,
+                          NewRow& n, NewRow& b);
+  std::pair<NewRow, NewRow> MakePadded(const CallPair& pair, RowPieces& npu, const RowPieces& bench,
+                                       layout::Spreads spreads);
+  std::pair<NewRow, NewRow> MakeUnknown(const RowPieces& npu, const RowPieces& bench);
+  std::pair<NewRow, NewRow> MakeArguments(const CallPair& pair, const RowPieces& npu,
+                                          const RowPieces& bench);
+  bool IsOfSizes(const SideRow& a, const SideRow& b) const;
+
+  Sides sides_;
+  const PieceGatherer& gatherer_;
+  const ParameterFacts& parameters_;
+  const LayoutCalls& calls_;
+  UnequalPieces& unequal_;
+  std::array<Side, 2>& made_;
+  GradientFactors factors_;
+  const JoinedCall* forward_call_ = nullptr;
+  std::vector<ForwardRow> forward_;  // of this call
+  bool has_unknown_input_ = false;   // the call that is written: a tensor that cannot be compared
+  std::set<std::pair<size_t, uint64_t>> unknown_choices_;  // by bucket, with their fingerprints
 };
 
 }  // namespace msprobe::analysis::compare::layouts

@@ -558,12 +558,86 @@ void NumberLayersByWeights(JoinedSide& side, const JoinedSide& other) {
   }
 }
 
+// The chunk that a path is in: "1.decoder" is "decoder" of chunk 1; -1: it is in none.
+std::pair<int64_t, std::string_view> ChunkOf(std::string_view path) {
+  const size_t dot = path.find('.');
+  if (dot == 0 || dot > 3 || dot == std::string_view::npos ||
+      !std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(dot),
+                   [](char c) { return c >= '0' && c <= '9'; })) {
+    return {-1, path};
+  }
+  return {std::stoll(std::string(path.substr(0, dot))),
+          WithoutWrapper(path.substr(dot + 1), path.substr(dot + 1).starts_with("module."))};
+}
+
+bool HasChunks(const LoadedRank& rank) {
+  std::set<int64_t> chunks;
+  for (const dump::EntryName& name : rank.names) {
+    if (name.is_module && name.subject.find('.') != std::string_view::npos) {
+      chunks.insert(ChunkOf(name.subject).first);
+    }
+  }
+  return chunks.size() > 1 && !chunks.contains(-1);
+}
+
+// Virtual stages: each rank has several chunks of the model, whose modules a dump lists below their
+// numbers. The first chunks of all stages come before the second ones. What several chunks have
+// around their layers keeps its name: it is nothing that the whole model has.
+bool NumberChunks(JoinedSide& side) {
+  if (!std::all_of(side.ranks.begin(), side.ranks.end(),
+                   [](const auto& rank) { return HasChunks(*rank); })) {
+    return false;
+  }
+  std::map<std::pair<int64_t, int64_t>, int64_t> counts;  // layers by chunk and stage
+  std::map<std::string, std::set<std::pair<int64_t, int64_t>>, std::less<>> holders;
+  for (const auto& rank : side.ranks) {
+    for (const dump::EntryName& name : rank->names) {
+      if (!name.is_module && !name.is_parameters_grad) {
+        continue;
+      }
+      const auto [chunk, path] = ChunkOf(name.subject);
+      const std::pair place(chunk, rank->about.place.stage);
+      int64_t& count = counts[place];
+      count = std::max(count, NumberOf(path, false).number + 1);
+      holders[std::string(path)].insert(place);
+    }
+  }
+  std::map<std::pair<int64_t, int64_t>, int64_t> first;
+  int64_t next = 0;
+  for (const auto& [place, count] : counts) {
+    first[place] = next;
+    next += count;
+  }
+  for (const auto& rank : side.ranks) {
+    for (const dump::EntryName& name : rank->names) {
+      const auto [chunk, path] = ChunkOf(name.subject);
+      if (chunk < 0 || (!name.is_module && !name.is_parameters_grad)) {
+        continue;
+      }
+      const std::string inner(path);
+      if (NumberOf(inner, false).number >= 0) {
+        rank->chunk_names[std::string(name.subject)] =
+            Renumbered(inner, false, first[{chunk, rank->about.place.stage}]);
+      } else if (holders[inner].size() == 1) {
+        rank->chunk_names[std::string(name.subject)] = inner;
+      }
+    }
+    NamePaths(*rank);
+  }
+  return true;
+}
+
 void NumberLayers(JoinedSide& side, const JoinedSide& other) {
-  std::map<int64_t, int64_t> counts;  // by stage
   for (const auto& rank : side.ranks) {
     if (rank->about.record && !rank->about.record->layers.empty()) {
       return;
     }
+  }
+  if (side.stages > 1 && !HasChunks(*other.ranks[0]) && NumberChunks(side)) {
+    return;
+  }
+  std::map<int64_t, int64_t> counts;  // by stage
+  for (const auto& rank : side.ranks) {
     int64_t& count = counts[rank->about.place.stage];
     count = std::max(count, CountOf(*rank, false));
   }
@@ -690,6 +764,9 @@ void LoadedRank::Rename(std::map<std::string, NewName> renamed) {
 std::string LoadedRank::GlobalPath(std::string_view local, NewName* as) const {
   // A record knows the paths as they are in the dump; what a user gives may leave wrappers out.
   std::string global(local);
+  if (const auto chunk = chunk_names.find(global); chunk != chunk_names.end()) {
+    return chunk->second;
+  }
   if (about.record) {
     global = about.record->GlobalPath(local);
   }
@@ -742,6 +819,8 @@ void JoinCalls(JoinedSide& npu, JoinedSide& bench) {
   const auto bench_roots = CallJoiner::RootsOf(bench);
   const ModuleCounts npu_counts = CountsOf(npu);
   const ModuleCounts bench_counts = CountsOf(bench);
+  npu.rounds = npu_counts.usual;
+  bench.rounds = bench_counts.usual;
   CallJoiner(npu, bench_roots, npu_counts, bench_counts).Run();
   CallJoiner(bench, npu_roots, bench_counts, npu_counts).Run();
 }

@@ -51,7 +51,8 @@ struct LoadedRank {
   // What no record tells: by how much layers and experts are numbered higher in the whole model.
   int64_t first_layer = 0;
   int64_t first_expert = 0;
-  std::map<std::string, NewName> new_names;  // by the path that this side has
+  std::map<std::string, std::string> chunk_names;  // of modules below "0.", "1.": virtual stages
+  std::map<std::string, NewName> new_names;        // by the path that this side has
   // Takes them, and names the entries anew.
   void Rename(std::map<std::string, NewName> renamed);
   std::vector<NewName> fused;      // by entry, where some are: which part of the module it is
@@ -89,7 +90,8 @@ struct Bucket {
 struct JoinedSide {
   std::vector<std::unique_ptr<LoadedRank>> ranks;
   int64_t stages = 1;
-  int64_t micro_batches = 1;
+  int64_t micro_batches = 1;       // that the other side does in one
+  int64_t rounds = 1;              // how often a rank calls most of its modules
   bool joins_all_batches = false;  // there are several micro-batches on both sides
   bool keeps_last_batch = false;   // of several, in the gradients of the backward pass
   bool knows_experts = false;      // which ones each rank has

@@ -25,6 +25,13 @@ bool IsRepeat(const JoinedSide& side, const JoinedCall& call, const JoinedSide& 
          opposite.module_call.contains(fmt::format("{}#0", call.path));
 }
 
+// Only around modules that both sides have, and the other side has none of its name.
+bool IsContainer(const JoinedSide& side, const JoinedCall& call, const JoinedSide& opposite,
+                 const std::unordered_set<std::string_view>& around) {
+  return (call.path.empty() || around.contains(call.path)) && !side.gradients.contains(call.path) &&
+         !opposite.module_call.contains(fmt::format("{}#0", call.path));
+}
+
 // By the statistics of both wholes; nullopt where nothing can be compared.
 std::optional<bool> AreEqual(const SideRow& npu, const SideRow& bench) {
   constexpr double kWide = 2e-5;
@@ -122,12 +129,49 @@ void LeaveOutInnerDifferences(const Sides& sides, const std::vector<WrittenPair>
 
 LayoutCalls::LayoutCalls(const Sides& sides, const PieceGatherer& gatherer)
     : sides_(sides), gatherer_(gatherer) {
-  Mark(0);
-  Mark(1);
+  for (size_t side = 0; side < 2; ++side) {
+    FindPlaces(side);
+    Mark(side);
+  }
+}
+
+void LayoutCalls::FindPlaces(size_t side) {
+  const JoinedSide& joined = *sides_[side];
+  place_[side].resize(joined.calls.size());
+  for (const Bucket& bucket : joined.buckets) {
+    size_t& first = communication_[side].emplace_back(SIZE_MAX);
+    for (size_t i = 0; i < bucket.calls.size(); ++i) {
+      const JoinedCall& call = joined.calls[bucket.calls[i]];
+      place_[side][bucket.calls[i]] = i;
+      if (call.is_communication && call.partner == kNoCall) {
+        first = std::min(first, i);
+      }
+    }
+  }
+}
+
+LayoutCalls::PlaceInBucket LayoutCalls::PlaceOf(size_t side, const DirectedCall& call) const {
+  const JoinedSide& joined = *sides_[side];
+  if (call.call->is_module || call.is_gradient || call.direction == dump::Direction::kNone ||
+      call.call->bucket >= joined.buckets.size() || joined.buckets[call.call->bucket].key.empty()) {
+    return {};
+  }
+  return {place_[side][static_cast<size_t>(call.call - joined.calls.data())],
+          communication_[side][call.call->bucket]};
 }
 
 void LayoutCalls::Mark(size_t side) {
   const JoinedSide& joined = *sides_[side];
+  // Modules around those that both sides have: chunks of virtual stages lack what is around all.
+  std::unordered_set<std::string_view> around;
+  for (const JoinedCall& call : joined.calls) {
+    std::string_view path = call.path;
+    for (size_t dot = path.rfind('.'); call.partner != kNoCall && dot != std::string_view::npos;
+         dot = path.rfind('.')) {
+      path = path.substr(0, dot);
+      around.insert(path);
+    }
+  }
   for (const JoinedCall& call : joined.calls) {
     if (joined.has_other_names && !HoldsParameters(joined, call.members[0])) {
       of_layout_.insert(&call);  // of another implementation: what it is made of
@@ -142,7 +186,7 @@ void LayoutCalls::Mark(size_t side) {
     };
     const JoinedSide& opposite = *sides_[1 - side];
     const auto same = opposite.bucket_of.find(bucket.key);
-    const bool around =
+    const bool communicates_around =
         !bucket.key.empty() && (communicates_alone(joined, bucket) ||
                                 (same != opposite.bucket_of.end() &&
                                  communicates_alone(opposite, opposite.buckets[same->second])));
@@ -153,7 +197,7 @@ void LayoutCalls::Mark(size_t side) {
         continue;
       }
       size_t end = first;
-      bool communicates = around;
+      bool communicates = communicates_around;
       for (; end < bucket.calls.size() && joined.calls[bucket.calls[end]].partner == kNoCall;
            ++end) {
         communicates = communicates || joined.calls[bucket.calls[end]].is_communication;
@@ -163,7 +207,8 @@ void LayoutCalls::Mark(size_t side) {
         const LoadedRank& rank = *joined.ranks[call.members[0].rank];
         const dump::EntryName& name = rank.names[call.members[0].entry];
         if ((communicates && !IsRepeat(joined, call, opposite)) || call.is_communication ||
-            MovesData(name) || (call.is_module && !HasParameters(joined, call.path))) {
+            MovesData(name) || (call.is_module && !HasParameters(joined, call.path)) ||
+            (call.is_module && IsContainer(joined, call, opposite, around))) {
           of_layout_.insert(&call);
         }
       }
@@ -179,16 +224,18 @@ bool LayoutCalls::IsExpert(size_t side, const DirectedCall& call) const {
 }
 
 bool LayoutCalls::IsBesideCommunication(size_t side, const DirectedCall& call) const {
-  if (call.call->is_module || call.is_gradient ||
-      call.call->bucket >= sides_[side]->buckets.size()) {
-    return false;
+  return PlaceOf(side, call).communication != SIZE_MAX;
+}
+
+bool LayoutCalls::IsBehindCommunication(const CallPair& pair) const {
+  for (size_t side = 0; side < 2; ++side) {
+    const PlaceInBucket place = PlaceOf(side, *pair.calls[side]);
+    if (pair.calls[side]->direction == dump::Direction::kForward &&
+        place.communication < place.own) {
+      return true;
+    }
   }
-  const Bucket& bucket = sides_[side]->buckets[call.call->bucket];
-  return !bucket.key.empty() &&
-         std::any_of(bucket.calls.begin(), bucket.calls.end(), [&](uint32_t other) {
-           const JoinedCall& known = sides_[side]->calls[other];
-           return known.is_communication && known.partner == kNoCall;
-         });
+  return false;
 }
 
 bool LayoutCalls::IsBesideAny(const CallPair& pair) const {

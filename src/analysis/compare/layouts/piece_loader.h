@@ -55,7 +55,8 @@ struct JoinedRow {
   std::optional<Shape> cut;  // what is compared of a whole that is padded
   std::optional<Padding> padding;
   double scale = 1;
-  bool is_swapped = false;  // the first two dimensions of each piece
+  bool is_swapped = false;       // the first two dimensions of each piece
+  bool is_communicated = false;  // taken by a call behind communication that only one side makes
   Suspicion suspicion = Suspicion::kNone;
   std::vector<int64_t> suspects;  // ranks that differ from the others
   double error = 0;               // how far they do, relative

@@ -457,7 +457,8 @@ class Planner {
     const Result<Side> npu_first = LoadRank(npu.ranks.front());
     const Result<Side> bench_first = LoadRank(bench.ranks.front());
     if (!npu_first.ok() || !bench_first.ok() ||
-        (!npu.is_known && !bench.is_known && !HaveOtherShapes(*npu_first, *bench_first))) {
+        (!npu.is_known && !bench.is_known && !HaveOtherShapes(*npu_first, *bench_first) &&
+         (npu.ranks.size() == bench.ranks.size() || !HaveOtherModules(*npu_first, *bench_first)))) {
       return std::nullopt;
     }
     for (RunLayout* const run : {&npu, &bench}) {
@@ -527,6 +528,23 @@ class Planner {
       const auto found = row.is_tensor ? shapes.find(row.name) : shapes.end();
       return found != shapes.end() && found->second != row.shape;
     });
+  }
+
+  // No module of one has the name of one of the other: they have other parts of the model, or
+  // number its chunks.
+  static bool HaveOtherModules(const Side& npu, const Side& bench) {
+    std::array<std::unordered_set<std::string_view>, 2> paths;
+    for (size_t side = 0; side < 2; ++side) {
+      for (const SideEntry& entry : (side == 0 ? npu : bench).entries) {
+        if (const dump::EntryName name = dump::ParseEntryName(entry.name); name.is_module) {
+          paths[side].insert(name.subject);
+        }
+      }
+    }
+    return !paths[0].empty() && !paths[1].empty() &&
+           std::none_of(paths[0].begin(), paths[0].end(), [&](std::string_view path) {
+             return !path.empty() && paths[1].contains(path);
+           });
   }
 
   // The user says which rows are partners.

@@ -175,7 +175,8 @@ bool UnequalPieces::IsTakenUnreduced(size_t side, const RowPieces& pieces) {
   const JoinedSide& joined = *sides_[side];
   const uint32_t rank = pieces.ranks[0];
   const LoadedRank& loaded = *joined.ranks[rank];
-  return uses_[side].IsTakenBy(rank, ValueUses::FingerprintOf(*pieces.rows[0]), [&](uint32_t by) {
+  const uint64_t value = ValueUses::FingerprintOf(*pieces.rows[0]);
+  return uses_[side].IsTakenBy(rank, value, [&](uint32_t by) {
     if (!loaded.names[by].is_module || !parameters_.IsReplicated(side, loaded.paths[by])) {
       return false;
     }
@@ -196,7 +197,49 @@ bool UnequalPieces::IsTakenUnreduced(size_t side, const RowPieces& pieces) {
       }
       return differs;
     });
-  });
+  }) || IsNextUnequal(side, pieces);
+}
+
+// What lies between modules is not recorded: a residual is added to the value, and the next module
+// that expects whole values is given others on each rank.
+bool UnequalPieces::IsNextUnequal(size_t side, const RowPieces& pieces) const {
+  constexpr uint32_t kMostEntries = 32;
+  constexpr double kEqual = 1e-4;
+  const LoadedRank& loaded = *sides_[side]->ranks[pieces.ranks[0]];
+  const dump::EntryName& own = loaded.names[pieces.entries[0]];
+  const uint32_t first = pieces.entries[0] + 1;
+  const auto end =
+      std::min<uint32_t>(first + kMostEntries, static_cast<uint32_t>(loaded.side.entries.size()));
+  for (uint32_t next = first; next < end && own.is_module; ++next) {
+    if (!loaded.names[next].is_module || loaded.names[next].direction != own.direction ||
+        !parameters_.IsReplicated(side, loaded.paths[next])) {
+      continue;
+    }
+    const SideEntry& entry = loaded.side.entries[next];
+    for (uint32_t i = 0; i < entry.row_count; ++i) {
+      const SideRow& row = loaded.side.rows[entry.first_row + i];
+      if (!IsInput(row) || row.shape != pieces.rows[0]->shape || !IsFloating(row)) {
+        continue;
+      }
+      return std::any_of(pieces.ranks.begin(), pieces.ranks.end(), [&](uint32_t other) {
+        const LoadedRank& second = *sides_[side]->ranks[other];
+        const auto same = second.entry_of.find(entry.name);
+        if (same == second.entry_of.end() ||
+            second.side.entries[same->second].row_count != entry.row_count) {
+          return false;
+        }
+        const SideRow& taken = second.side.rows[second.side.entries[same->second].first_row + i];
+        return second.about.place.data == loaded.about.place.data &&
+               second.about.place.context == loaded.about.place.context &&
+               taken.shape == row.shape &&
+               layout::StatisticsApart(PieceStatisticsOf(taken, ParseShape(taken.shape)),
+                                       PieceStatisticsOf(row, ParseShape(row.shape)))
+                       .value_or(0) > kEqual;
+      });
+    }
+    return false;
+  }
+  return false;
 }
 
 void UnequalPieces::Suspect(size_t side, const RowPieces& pieces, const RowPieces& others,

@@ -43,7 +43,7 @@ Side SideOf(const std::vector<Call>& calls) {
 
 CallAlignment Align(const Side& npu, const Side& bench, size_t threads = 2) {
   base::ThreadPool pool(threads);
-  return OrderCalls(npu, bench, /*by_name=*/false, pool).alignment;
+  return OrderCalls(npu, bench, CallPairs::kByOrder, pool).alignment;
 }
 
 // By entry of the NPU side: the name of its partner, "-" without one.
@@ -66,13 +66,44 @@ TEST(AlignCalls, CallsThatArePairedByNameAreOnlyPutIntoOrder) {
   const Side npu = SideOf({{"Torch.exp"}, {"Torch.sin"}, {"Torch.exp"}});
   const Side bench = SideOf({{"Torch.sin"}, {"Torch.exp"}});
   base::ThreadPool pool(2);
-  const CallOrder order = OrderCalls(npu, bench, /*by_name=*/true, pool);
+  const CallOrder order = OrderCalls(npu, bench, CallPairs::kByName, pool);
   EXPECT_EQ(order.plan.order, PlanExecution(npu).order);
   EXPECT_FALSE(order.alignment.differs);
   for (const size_t threads : {1, 3}) {
     EXPECT_TRUE(Align(npu, bench, threads).differs);
     EXPECT_EQ(Align(npu, bench, threads).bench_of, Align(npu, bench).bench_of);
   }
+}
+
+// Calls of joined ranks have unique names: a layer that is left out is not mistaken for the next
+// one, and experts in another order are no unmatched calls.
+TEST(AlignCalls, UniqueNamesTellWhatIsMissingAndWhatIsElsewhere) {
+  const auto module = [](const std::string& path) {
+    return test_support::CallText("Module." + path + ".Norm.forward.0",
+                                  test_support::TensorText(1, "[1]"),
+                                  test_support::TensorText(1, "[1]"));
+  };
+  const auto side = [&](const std::vector<std::string>& paths) {
+    std::string entries;
+    for (const std::string& path : paths) {
+      entries += (entries.empty() ? "" : ",") + module(path);
+    }
+    return test_support::SideFromEntries(entries);
+  };
+  base::ThreadPool pool(2);
+  const Side npu = side({"a", "layers.1", "experts.0", "experts.2", "experts.1", "z"});
+  const Side bench =
+      side({"a", "layers.0", "layers.1", "experts.0", "experts.1", "experts.2", "z"});
+  const CallAlignment alignment = OrderCalls(npu, bench, CallPairs::kByUniqueName, pool).alignment;
+  ASSERT_TRUE(alignment.differs);
+  EXPECT_THAT(alignment.bench_of, ElementsAre(0, 2, 3, 5, 4, 6));
+  ASSERT_EQ(alignment.unmatched.size(), 1U);
+  EXPECT_EQ(alignment.unmatched[0].npu_begin, alignment.unmatched[0].npu_end);
+  const uint32_t missing = alignment.forward_bench[alignment.unmatched[0].bench_begin];
+  EXPECT_EQ(bench.entries[missing].name, "Module.layers.0.Norm.forward.0");
+  const Side moved =
+      side({"a", "layers.0", "layers.1", "experts.1", "experts.0", "experts.2", "z"});
+  EXPECT_FALSE(OrderCalls(moved, bench, CallPairs::kByUniqueName, pool).alignment.differs);
 }
 
 // Shapes are told apart although neighbours mostly have the same one.
