@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -254,6 +255,7 @@ class PairJoiner {
   void EmitPair(const CallPair& pair) {
     const dump::Direction direction = (pair.calls[0] ? pair.calls[0] : pair.calls[1])->direction;
     const std::string name = NameOf(pair, direction);
+    const bool is_of_padding = MasksPadding(pair);
     maker_.StartCall();
     std::array<NewEntry, 2> made;
     std::unordered_map<std::string_view, NewRow> of_bench;
@@ -315,9 +317,32 @@ class PairJoiner {
     }
     for (size_t side = 0; side < 2; ++side) {
       if (pair.calls[side]) {
+        made[side].is_left_out = is_of_padding;
         entries_[side].push_back(std::move(made[side]));
       }
     }
+  }
+
+  // A call that one side alone made of values of a padded vocabulary: it masks what pads them.
+  bool MasksPadding(const CallPair& pair) const {
+    const size_t side = pair.calls[0] ? 0 : 1;
+    const DirectedCall& call = *pair.calls[side];
+    if (pair.calls[1 - side] || call.call->is_module || call.is_gradient ||
+        call.direction == dump::Direction::kNone) {
+      return false;
+    }
+    int64_t parts = 1;
+    for (const auto& rank : sides_[side]->ranks) {
+      parts = std::max(parts, rank->about.place.tensor + 1);
+    }
+    const CallMember& member = call.members.front();
+    const SideEntry& entry = gatherer_.EntryOf(side, member);
+    const auto rows = std::span(sides_[side]->ranks[member.rank]->side.rows)
+                          .subspan(entry.first_row, entry.row_count);
+    return std::any_of(rows.begin(), rows.end(), [&](const SideRow& row) {
+      const std::optional<Shape> shape = row.is_tensor ? ParseShape(row.shape) : std::nullopt;
+      return shape && parameters_.HasPaddedSize(*shape, parts);
+    });
   }
 
   std::vector<WrittenPair> WrittenPairs() {

@@ -109,6 +109,8 @@ class ParameterFacts {
   // Parameters of a vocabulary and their gradients, and what has the same sizes.
   bool MayBePadded(const RowPieces& npu, const RowPieces& bench,
                    const layout::Spreads& spreads) const;
+  // A shape with the size of a vocabulary that is padded on one side alone, or of a rank's part.
+  bool HasPaddedSize(const Shape& shape, int64_t parts) const;
   // Leaves the padding out of both sides. Returns the shape that they have without it.
   Shape MakePadded(const RowPieces& npu, const RowPieces& bench, const layout::Spreads& spreads,
                    NewRow& n, NewRow& b) const;

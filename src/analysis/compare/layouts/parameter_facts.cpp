@@ -102,6 +102,15 @@ bool ParameterFacts::MayBePadded(const RowPieces& npu, const RowPieces& bench,
   return padding && vocabularies_.contains({padding->larger, padding->smaller});
 }
 
+bool ParameterFacts::HasPaddedSize(const Shape& shape, int64_t parts) const {
+  return std::any_of(shape.begin(), shape.end(), [&](int64_t size) {
+    return std::any_of(vocabularies_.begin(), vocabularies_.end(), [&](const auto& known) {
+      const int64_t larger = known.first.first;
+      return size > 1 && (size == larger || size * parts == larger);
+    });
+  });
+}
+
 Shape ParameterFacts::MakePadded(const RowPieces& npu, const RowPieces& bench,
                                  const layout::Spreads& spreads, NewRow& n, NewRow& b) const {
   const Padding padding = *PaddingOf(npu, bench, spreads);

@@ -4,7 +4,8 @@
 //    (layout/inference.h), with what the forward pass told of the value expected of its gradient.
 // 2. Pieces that should be equal and are not are judged (unequal_pieces): summands are read behind
 //    their reduction.
-// 3. Placement and pieces give shape and statistics of the whole, without padding. Rows that have no
+// 3. Placement and pieces give shape and statistics of the whole, without padding. Rows that have
+// no
 //    common placement, or that only describe a layout, keep their text and lose their values.
 #include <algorithm>
 #include <cmath>
