@@ -737,6 +737,10 @@ Status CheckTogether(Settings& settings) {
   if (settings.level == Level::kL2) {
     MSP_RETURN_IF_ERROR(CheckKernelLevel(settings));
   }
+  if (settings.level == Level::kL2k && settings.framework != Framework::kPyTorch) {
+    return UsageError(fmt::format("level L2k records what torch.compile made, not calls of {}",
+                                  FrameworkName(settings.framework)));
+  }
   return Filters::Create(settings).status();
 }
 

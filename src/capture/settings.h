@@ -18,7 +18,7 @@
 namespace msprobe::capture {
 
 enum class Task { kStatistics, kTensor, kStructure, kOverflowCheck, kNanCheck };
-enum class Level { kL0, kL1, kL2, kMix, kDebug };
+enum class Level { kL0, kL1, kL2, kL2k, kMix, kDebug };
 enum class Framework { kPyTorch, kMindSpore, kMindTorch };
 enum class SummaryMode { kStatistics, kMd5, kXor };
 // How floating statistics are rounded: from double to float32 (high), or as the frameworks' own
@@ -137,10 +137,11 @@ inline constexpr std::array<Choice<Task>, 5> kTasks = {{{"statistics", Task::kSt
                                                         {"structure", Task::kStructure},
                                                         {"overflow_check", Task::kOverflowCheck},
                                                         {"nan_check", Task::kNanCheck}}};
-inline constexpr std::array<Choice<Level>, 5> kLevels = {{{"L0", Level::kL0},
+inline constexpr std::array<Choice<Level>, 6> kLevels = {{{"L0", Level::kL0},
                                                           {"L1", Level::kL1},
                                                           {"mix", Level::kMix},
                                                           {"L2", Level::kL2},
+                                                          {"L2k", Level::kL2k},
                                                           {"debug", Level::kDebug}}};
 inline constexpr std::array<Choice<Framework>, 3> kFrameworks = {
     {{"pytorch", Framework::kPyTorch},

@@ -304,7 +304,7 @@ class Suggestions(unittest.TestCase):
 
     def test_unknown_values_have_a_suggestion(self):
         text = self.hint("dump", "--level", "L3", "--", "true")
-        self.assertIn('--level takes L0, L1, mix, L2 or debug, not "L3"', text)
+        self.assertIn('--level takes L0, L1, mix, L2, L2k or debug, not "L3"', text)
         self.assertIn("did you mean xlsx?", self.hint("compare", "a", "b", "--format", "xslx"))
 
 
@@ -380,7 +380,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("msprobe compare --format xlsx,h"), ["xlsx,html"])
         self.assertEqual(self.complete("msprobe compare --format = c"), ["csv"])
         self.assertEqual(self.complete("msprobe -f m"), ["mindspore"])
-        self.assertEqual(self.complete("msprobe dump --level L"), ["L0", "L1", "L2"])
+        self.assertEqual(self.complete("msprobe dump --level L"), ["L0", "L1", "L2", "L2k"])
         self.assertEqual(self.complete("msprobe compare --threads "), [])
 
     def test_bash_completes_files_and_folders(self):
@@ -396,7 +396,7 @@ class Completion(unittest.TestCase):
         if shutil.which("fish") is None:
             self.skipTest("fish is not installed")
         for line, wanted in (("msprobe comp", ["compare", "compile_check", "completion"]), ("msprobe monitor di", ["diff"]),
-                             ("msprobe monitor diff --fail", ["--fail-on"]), ("msprobe dump --level L", ["L0", "L1", "L2"]),
+                             ("msprobe monitor diff --fail", ["--fail-on"]), ("msprobe dump --level L", ["L0", "L1", "L2", "L2k"]),
                              ("msprobe compare --format xlsx,c", ["xlsx,csv"])):
             ended = subprocess.run(["fish", "--no-config", "-c", "$argv[1] completion fish | source; complete -C $argv[2]", MSPROBE, line],
                                    stdout=subprocess.PIPE, check=True)

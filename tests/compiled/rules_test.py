@@ -13,7 +13,7 @@ except ImportError as error:
     sys.exit(77)
 
 from msprobe.pytorch.compile_check import rules
-from msprobe.pytorch.compile_check.bounded import Bounded, NoRule, distance
+from msprobe.pytorch.compile_check.bounded import BLOCK, Bounded, Casts, NoRule, distance
 
 aten = torch.ops.aten
 
@@ -33,7 +33,7 @@ CASES = [
     (aten.amax.default, (A, [1])), (aten.var_mean.dim, (A, [1])), (aten.mm.default, (A, B.t())), (aten.cumsum.default, (A, 1)),
     (aten.addmm.default, (torch.randn(33), A, B.t())), (aten.bmm.default, (torch.randn(3, 4, 5), torch.randn(3, 5, 6))),
     (aten.convolution.default, (torch.randn(2, 3, 9, 9), torch.randn(4, 3, 3, 3), torch.randn(4), [1, 1], [1, 1], [1, 1], False, [0, 0], 1)),
-    (aten.maximum.default, (A, B)), (aten.where.self, (A > 0, A, B)), (aten.prod.dim_int, (P, 1)), (aten.gelu.default, (A,)),
+    (aten.maximum.default, (A, B)), (aten.where.self, (A > 0, A, B)), (aten.prod.dim_int, (P, 1)), (aten.gelu.default, (A,)), (aten.lgamma.default, (P,)), (aten.lgamma.default, (A * 3,)),
     (aten.index_put.default, (torch.zeros(5, 17), [torch.arange(33) % 5], A, True)), (aten.expm1.default, (A,)),
     (aten.scatter_add.default, (torch.zeros(4, 17), 0, torch.arange(33)[:, None].expand(33, 17) % 4, A)),
 ]
@@ -95,6 +95,33 @@ class Rules(unittest.TestCase):
         self.assertLessEqual(distance(torch.tensor([-math.inf, 0.0, math.nan]), value).ratio, 1)
         self.assertEqual(distance(torch.tensor([0.0, 0.0, math.nan]), value).ratio, math.inf)
         self.assertEqual(distance(torch.tensor([-math.inf, 0.0, 1.0]), value).ratio, math.inf)
+
+    def test_large_tensors_are_computed_in_blocks_with_the_same_values_and_bounds(self):
+        columns = 96
+        rows = 3 * BLOCK * torch.get_num_threads() // columns + 7
+        x, row, column = torch.randn(rows, columns), torch.randn(columns), torch.rand(rows, 1) + 0.5
+        for operator, arguments in ((aten.mul.Tensor, (x, row)), (aten.div.Tensor, (x, column)), (aten.exp.default, (x,)), (aten.add.Tensor, (x, row))):
+            whole = expected(operator, arguments)[0]
+            part = expected(operator, [item[-50:] if item.shape[0] == rows else item for item in arguments])[0]
+            with self.subTest(operator=str(operator)):
+                self.assertTrue(torch.equal(whole.value[-50:], part.value))
+                self.assertTrue(torch.equal(whole.error[-50:], part.error))
+                actual = operator(*arguments)
+                self.assertLessEqual(distance(actual, whole).ratio, 1)
+                actual[rows - 2, 5] += 1
+                far = distance(actual, whole)
+                self.assertEqual((far.index, round(far.share * actual.numel())), ((rows - 2) * columns + 5, actual.numel() - 1))
+                self.assertGreater(distance(actual, whole, True).ratio, 1)
+                actual[3, 3] = math.nan
+                self.assertEqual(distance(actual, whole).ratio, math.inf)
+
+        self.assertIsNone(expected(aten.add.Tensor, (x, x))[0].error)  # twice a value is not rounded
+
+    def test_views_of_one_tensor_are_cast_once(self):
+        casts = Casts()
+        whole, turned, column = casts.exact(A), casts.exact(A.t()), casts.exact(A[:, 3])
+        self.assertEqual(whole.value.data_ptr(), turned.value.data_ptr())
+        self.assertTrue(torch.equal(turned.value, A.t().double()) and torch.equal(column.value, A[:, 3].double()))
 
     def test_random_numbers_have_no_rule(self):
         with self.assertRaises(NoRule):

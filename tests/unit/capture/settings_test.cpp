@@ -122,7 +122,7 @@ TEST(CaptureSettings, LevelIsOneOfFiveOrTheDefault) {
   EXPECT_EQ(Good(R"("level": "debug")").level, Level::kDebug);
   EXPECT_EQ(Good(R"("level": "")").level, Level::kL1);
   EXPECT_EQ(Good(R"("level": null)").level, Level::kL1);
-  CheckRows({{R"("level": "l1")", R"(key "level": is "l1"; allowed: L0, L1, mix, L2, debug)"},
+  CheckRows({{R"("level": "l1")", R"(key "level": is "l1"; allowed: L0, L1, mix, L2, L2k, debug)"},
              {R"("level": ["L1"])", R"(key "level": is a list; allowed: L0)"}});
 }
 

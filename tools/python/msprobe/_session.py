@@ -15,6 +15,7 @@ from msprobe._live_config import LiveConfig, differences
 
 LEVELS_WITH_APIS = ("L1", "mix")
 LEVELS_WITH_MODULES = ("L0", "mix")
+LEVELS_WITH_CALLS = LEVELS_WITH_APIS + ("L2k",)  # what the extension records as calls
 
 
 class Hooks:
@@ -204,7 +205,7 @@ class Session:
         """Tells the extension what is recorded from here on."""
         _native.switch(
             self.recording, self.step_open,
-            self.level in LEVELS_WITH_APIS and not self.apis_off,
+            self.level in LEVELS_WITH_CALLS and not self.apis_off,
             self.level in LEVELS_WITH_MODULES,
             self.task == "overflow_check" or bool(self.settings.get("bench_path"))
             or self.settings.get("online_run_ut", False),

@@ -48,6 +48,8 @@ else:
 class Compilers:
     """In place while anything else is."""
 
+    sees_inside = False  # somebody records what is compiled
+
     def __init__(self):
         self._slots = ()
         self._frames = None
@@ -104,8 +106,9 @@ class Compilers:
             caller = _caller(sys._getframe(1))
             if wanted and self._inside is None:
                 self._inside = caller
-                runtime.say_once(_native.LOG_WARNING, "compiled code runs: what happens inside it "
-                                 "cannot be seen, only calls around it")
+                if not self.sees_inside:
+                    runtime.say_once(_native.LOG_WARNING, "compiled code runs: what happens inside it "
+                                     "cannot be seen, only calls around it")
                 runtime.leave_for_a_while()
             result = original(callback)
             # Others say None too, while they keep the compiler from reading them; it goes on then.

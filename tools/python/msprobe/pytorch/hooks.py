@@ -32,6 +32,7 @@ class TorchHooks(CommonHooks):
 
     def __init__(self):
         super().__init__(ApiHooks())
+        self._compiled = None
 
     def attach(self, session):
         super().attach(session)
@@ -55,6 +56,19 @@ class TorchHooks(CommonHooks):
         self._layout_of = None  # what layout.json was made of
         self._repeats = Repeats(session) if settings.get("repeat") else None
         _native.configure("repeats", self._repeats)
+        self._watch_compiled(session)
+
+    def _watch_compiled(self, session):
+        if self._compiled is not None:
+            self._compiled.close()
+            self._compiled = None
+        if session.level == "L2k":
+            if not hasattr(torch, "compile"):
+                session.say_once(_native.LOG_WARNING, "PyTorch %s compiles nothing: level L2k records nothing" % torch.__version__)
+                return
+            from msprobe.pytorch.compiled_kernels import CompiledKernels
+            self._compiled = CompiledKernels(session)
+            self._compiled.install()
 
     def rank(self):
         return distributed.rank()

@@ -23,7 +23,8 @@ def start(output="./compile_checked", step=(0,), graph=None, kernel=None, second
     repro: a folder for kernels alone, those that are wrong or, with `kernel`, those chosen: source, inputs and run.py, which says again
         what was said here.
     against: "eager" also holds the outputs of whole graphs against their operators run one by one.
-    Raises RuntimeError where a check is running already, ValueError where this PyTorch has no inductor that is known.
+    Raises RuntimeError where a check is running already. Where this PyTorch is built otherwise than those that are known, a message says so, and
+    nothing is checked.
     """
     global _watch
     from msprobe.pytorch.compile_check.watch import Watch

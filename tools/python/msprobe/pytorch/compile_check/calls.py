@@ -22,19 +22,17 @@ from msprobe.pytorch.compile_check.bounded import WITHIN, Bounded, Casts, NoRule
 from msprobe.pytorch.compile_check.eager import EagerCall
 from msprobe.pytorch.compile_check.evaluation import Evaluation
 from msprobe.pytorch.compile_check.graphs import code_of, module_of
+from msprobe.pytorch.compile_check.operators import (LOOSE, PLAIN, bounded_arguments, first_dtype, how_wrong, labels_of, tensors_in,
+                                                      written_arguments)
 from msprobe.pytorch.compile_check.repro import Extract, place_of, source_of_kernel, source_of_operator
 from msprobe.pytorch.compile_check.rows import NOT_CHECKED, RIGHT, WRONG
 from msprobe.pytorch.compile_check.search import Search, is_part, is_view, static_shape
 
 _MOST_NODES = 200  # named in a row
 _CALLED = re.compile(r"((?:extern_kernels|torch\.ops|aten|mkldnn\w*|inductor_ops)[\w.]*)\(")
-# Operators of a wrapper that compute nothing.
-_PLAIN = frozenset("""empty_strided empty as_strided view reshape permute expand detach alias _reshape_alias t transpose select slice
-unsqueeze squeeze resize_ set_ new_empty_strided is_pinned _local_scalar_dense item lift""".split())
 _SCATTERS = frozenset(("scatter_reduce", "scatter_add", "index_add", "index_put", "_unsafe_index_put"))
 INTERMEDIATE = "an intermediate of the code generator, no node of the graph"
 UNKNOWN = "made of a buffer of which it is not known what node it is"
-LOOSE = "the bound is as large as the values"
 
 
 class Entry:
@@ -117,9 +115,12 @@ class Suspect:
 
 class CheckedCall:
     """`rows`: rows.Rows. `budget`: of time and memory. `folders`: repro.Folders, or None. `against_eager`: whether outputs of the graph
-    are also held against those of its operators, run one by one."""
+    are also held against those of its operators, run one by one. `record`: called with (graph, what, tensor) for every argument of the graph
+    and every output of a kernel, where `what` is its node, or the kernel and the buffer."""
 
-    def __init__(self, graph, rows, budget, folders=None, against_eager=False):
+    def __init__(self, graph, rows, budget, folders=None, against_eager=False, record=None):
+        self._record = record
+        self._lying = {}  # id of an output: its node
         self._graph = graph
         self._rows = rows
         self._budget = budget
@@ -190,6 +191,8 @@ class CheckedCall:
         for node, value in zip(self._graph.placeholders, args):
             if isinstance(value, torch.Tensor):
                 self._buffers.put(value, node)
+                if self._record is not None:
+                    self._record(self._graph.name, node.name, value)
             elif isinstance(value, (int, float)):
                 self._numbers[node] = value
         return True
@@ -223,6 +226,7 @@ class CheckedCall:
             self._extract = extract
             self._safely(row, self._judge_kernel, kernel, given, writes, names)
             self._safely(row, self._end_extract)
+            self._recorded(kernel.name, names, writes)
         return result
 
     def _before_kernel(self, kernel, args, variables):
@@ -306,6 +310,7 @@ class CheckedCall:
 
     def _suspect(self, kernel_name, name, item, node, far, evaluation):
         self._supposed.put(item, node, _shape_of(evaluation, node))
+        self._lying[id(item)] = node
         suspect = Suspect(kernel_name, name, is_part(item), item.dtype, item.numel(), node, far, evaluation.made_of(node))
         if self._extract is not None:
             suspect.extract, suspect.expected = self._extract, evaluation.value(node)
@@ -343,7 +348,7 @@ class CheckedCall:
         if suspect.extract is not None:
             suspect.extract.expects(suspect.output, suspect.expected, suspect.nodes)
         self._row(suspect.kernel, suspect.output, WRONG, suspect, suspect.far, suspect.nodes,
-                  reason=_how_wrong(suspect.far, suspect.count), extract=suspect.extract)
+                  reason=how_wrong(suspect.far, suspect.count), extract=suspect.extract)
 
     def _judge_suspects(self):
         """At the end: a node that lies in no buffer is in the one that is nearest to it."""
@@ -357,6 +362,7 @@ class CheckedCall:
     def _known(self, item, nodes, evaluation):
         """From here on these nodes lie in the buffer."""
         self._strange.discard(Buffers.place(item))
+        self._lying[id(item)] = nodes[0]
         self._matched.add(nodes[0])
         for node in nodes:
             self._buffers.put(item, node, None if evaluation is None else _shape_of(evaluation, node))
@@ -398,23 +404,32 @@ class CheckedCall:
         result = function(*args, **kwargs)
         if before is not None:
             name, output, written, given, known, supposed = before
-            outputs = [item for item in (written or _tensors(result)) if item.numel()]
-            names = _labels(output, outputs)
+            outputs = [item for item in (written or tensors_in(result)) if item.numel()]
+            names = labels_of(output, outputs)
             if extract is not None:
                 results = result if isinstance(result, (list, tuple)) else (result,)
                 extract.places = {label: place_of(item, args, kwargs, results) for label, item in zip(names, outputs)}
             self._extract = extract
             self._safely((name, output), self._judge_extern, function, name, output, given, known, supposed, outputs, names)
             self._safely((name, output), self._end_extract)
+            self._recorded(name, names, outputs)
         return result
+
+    def _recorded(self, kernel_name, names, outputs):
+        if self._record is None:
+            return
+        for name, item in zip(names, outputs):
+            node = self._lying.pop(id(item), None)
+            if item.numel():
+                self._safely((kernel_name, name), self._record, self._graph.name, node.name if node is not None else "%s.%s" % (kernel_name, name), item)
 
     def _before_extern(self, function, args, kwargs, frame):
         name, output = self._place(frame, function, args, kwargs)
-        written = _written_arguments(function, args, kwargs)
-        tensors = [item for item in _tensors((args, kwargs)) if not any(item is other for other in written)]
-        in_place = [item for item in written if any(item is other for other in _tensors(args))]
+        written = written_arguments(function, args, kwargs)
+        tensors = [item for item in tensors_in((args, kwargs)) if not any(item is other for other in written)]
+        in_place = [item for item in written if any(item is other for other in tensors_in(args))]
         known, supposed, _ = self._before(tensors + in_place, in_place)
-        given = _bounded_arguments(self._casts.exact, args, {key: item for key, item in kwargs.items()
+        given = bounded_arguments(self._casts.exact, args, {key: item for key, item in kwargs.items()
                                           if not any(item is other for other in written)}, in_place)
         return name, output, written, given, known, supposed
 
@@ -424,7 +439,7 @@ class CheckedCall:
         called = _CALLED.search(line)
         name = called.group(1) if called else "aten.%s" % rules.name_of(function)
         left = re.match(r"\s*(\w+) = ", line)
-        written = _written_arguments(function, args, kwargs)
+        written = written_arguments(function, args, kwargs)
         if left and not written:
             return name, left.group(1)
         return name, (_names_of(frame.f_locals, written) or [""])[0]
@@ -440,7 +455,7 @@ class CheckedCall:
         expected = shared = None
         if not reason:
             try:
-                shared = rules.apply(target, given[0], given[1], _first_dtype(outputs))
+                shared = rules.apply(target, given[0], given[1], first_dtype(outputs))
                 expected = [part for part in (shared if isinstance(shared, (tuple, list)) else [shared]) if part is not None]
             except NoRule as error:
                 reason = str(error)
@@ -464,6 +479,7 @@ class CheckedCall:
                          and (static_shape(node) or [item.numel()]) == list(item.shape)), None)
             if node is not None:
                 self._matched.add(node)
+                self._lying[id(item)] = node
                 self._buffers.put(item, node)
                 self._seeds[node] = item.clone()
             self._row(name, output, NOT_CHECKED, item, None, [node] if node else [], reason="random numbers, taken as they are")
@@ -500,7 +516,7 @@ class CheckedCall:
         if far is None:
             self._row(name, label, NOT_CHECKED, item, None, nodes, reason=reason or "nothing is known of what it was given")
         elif far.ratio > 1:
-            self._row(name, label, WRONG, item, far, nodes, reason=_how_wrong(far, item.numel()))
+            self._row(name, label, WRONG, item, far, nodes, reason=how_wrong(far, item.numel()))
         elif far.loose:
             self._row(name, label, NOT_CHECKED, item, far, nodes, reason=LOOSE)
         else:
@@ -600,7 +616,7 @@ class _Externs(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         frame = None
-        if isinstance(function, torch._ops.OpOverload) and rules.name_of(function) not in _PLAIN and function.namespace != "prim":
+        if isinstance(function, torch._ops.OpOverload) and rules.name_of(function) not in PLAIN and function.namespace != "prim":
             frame = sys._getframe(1)
             while frame is not None and frame.f_globals is not self._names:
                 frame = frame.f_back
@@ -613,46 +629,6 @@ def _names_of(names, tensors):
     return [by_id.get(id(tensor), "argument %d" % index) for index, tensor in enumerate(tensors)]
 
 
-def _tensors(item):
-    if isinstance(item, torch.Tensor):
-        return [item]
-    if isinstance(item, dict):
-        return [tensor for part in item.values() for tensor in _tensors(part)]
-    if isinstance(item, (list, tuple)):
-        return [tensor for part in item for tensor in _tensors(part)]
-    return []
-
-
-def _labels(output, outputs):
-    output = output or "result"
-    return [output] if len(outputs) == 1 else ["%s.%d" % (output, index) for index in range(len(outputs))]
-
-
-def _written_arguments(function, args, kwargs):
-    written = []
-    for index, argument in enumerate(function._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = kwargs.get(argument.name, args[index] if index < len(args) else None)
-            written.extend(_tensors(value))
-    return written
-
-
-def _bounded_arguments(exact, args, kwargs, copied):
-    def bounded(item):
-        if isinstance(item, torch.Tensor):
-            kept = item.clone() if any(item is other for other in copied) else item
-            return exact(kept)
-        if isinstance(item, (list, tuple)):
-            return [bounded(part) for part in item]
-        return item
-    return [bounded(item) for item in args], {key: bounded(item) for key, item in kwargs.items()}
-
-
-def _first_dtype(outputs):
-    floating = [item.dtype for item in outputs if item.dtype.is_floating_point]
-    return floating[0] if floating else outputs[0].dtype if outputs else torch.float32
-
-
 def _shape_of(evaluation, node):
     value = evaluation.value(node) if node is not None else None
     return tuple(value.value.shape) if isinstance(value, Bounded) else None
@@ -660,14 +636,6 @@ def _shape_of(evaluation, node):
 
 def _each_once(texts):
     return [text for text in dict.fromkeys(texts) if text]
-
-
-def _how_wrong(far, count):
-    if far.share >= 1:
-        return ""
-    if far.share == 0:
-        return "no element is within its bound"
-    return "%d of %d elements beyond their bounds" % (round((1 - far.share) * count), count)
 
 
 class Budget:

@@ -296,6 +296,20 @@ def _smooth(slope):
     return rule
 
 
+def _lgamma(target, args, kwargs, dtype):
+    """log |gamma(x)|: falls to 1.46 and rises behind it, has poles at 0, -1, -2 and so on, and zeros at 1 and 2 and between the poles, around which
+    libraries are sure of digits behind the point only."""
+    item = args[0] if args[0].floating() else Bounded(args[0].value.double(), None, dtype)
+    value = target(item.value)
+    error = FUNCTION_UNITS * unit(dtype) * (1 + item.value.abs().clamp(max=64.0))
+    if item.error is not None:
+        above, below = item.value + item.error, item.value - item.error
+        moved = 2 * largest((target(above) - value).abs(), (target(below) - value).abs()) + item.error * torch.special.digamma(item.value).abs()
+        pole = (below <= 0) & (torch.floor(above.clamp(max=0.0)) != torch.floor(below))
+        error = error + torch.where(pole, math.inf, torch.nan_to_num(moved, nan=math.inf, posinf=math.inf))
+    return rounded(value, error, dtype, FUNCTION_UNITS)
+
+
 def _reciprocal(target, args, kwargs, dtype):
     item = args[0]
     value = target(item.value)
@@ -860,7 +874,7 @@ _RULES.update({
     "neg": _exact_unary, "abs": _exact_unary, "log": _log, "log2": _log, "log10": _log, "log1p": _log, "sin": _wave, "cos": _wave,
     "erf": _erf, "erfc": _erf, "rsqrt": _monotone(4), "reciprocal": _reciprocal, "pow": _pow, "fma": _fma, "addcmul": _addcmul,
     "addcdiv": _addcdiv, "lerp": _lerp, "square": lambda target, args, kwargs, dtype: _mul(torch.ops.aten.mul, [args[0], args[0]], {}, dtype),
-    "gelu": _smooth(1.13), "silu": _smooth(1.1), "hardswish": _smooth(1.5), "mish": _smooth(1.1), "leaky_relu": _smooth(1.0),
+    "lgamma": _lgamma, "gelu": _smooth(1.13), "silu": _smooth(1.1), "hardswish": _smooth(1.5), "mish": _smooth(1.1), "leaky_relu": _smooth(1.0),
     "minimum": _choice, "maximum": _choice, "clamp": _choice, "clamp_min": _choice, "clamp_max": _choice, "relu": _choice,
     "where": _where, "isnan": _classes, "isinf": _classes, "isfinite": _classes, "floor": _steps(torch.floor), "ceil": _steps(torch.ceil), "round": _steps(torch.round),
     "trunc": _steps(torch.trunc), "sign": _steps(torch.sign), "sum": _sum, "mean": _sum, "prod": _prod, "amax": _extreme,
@@ -878,7 +892,7 @@ _RULES.update({
 })
 # Each element of the result is made of the elements at its place.
 _BY_ELEMENT = frozenset("""convert_element_type _to_copy to add sub mul div true_divide neg abs log log2 log10 log1p sin cos erf erfc rsqrt reciprocal
-pow fma addcmul addcdiv lerp square gelu silu hardswish mish leaky_relu minimum maximum clamp clamp_min clamp_max relu where isnan isinf isfinite floor
+pow fma addcmul addcdiv lerp square gelu silu hardswish mish leaky_relu minimum maximum clamp clamp_min clamp_max relu lgamma where isnan isinf isfinite floor
 ceil round trunc sign""".split() + _COMPARISONS + _MONOTONE)
 # Random numbers: what a kernel made of them is taken as it is.
 RANDOM = frozenset("""rand randn inductor_randint inductor_seeds inductor_seed bernoulli

@@ -18,15 +18,21 @@ from msprobe import _native
 from msprobe._intercept import runtime
 from msprobe._intercept.runtime import described, log, own_work, say_once
 from msprobe._intercept.slots import Slot
+from msprobe.pytorch.compile_check import nodes
 from msprobe.pytorch.compile_check.calls import Budget, CheckedCall
 from msprobe.pytorch.compile_check.graphs import Graph
 from msprobe.pytorch.compile_check.repro import Folders
 from msprobe.pytorch.compile_check.rows import NOT_CHECKED, RIGHT, WRONG, Rows
 
 FILE = "compile_check.csv"
+_UNKNOWN = "the %s of PyTorch %s are not known here, those of 2.6 to 2.13 are"
 _PLACE, _FUNCTION = "torch._inductor.compile_fx", "_compile_fx_inner"
 # With changing shapes: so many different ones of a graph.
 _MOST_SHAPES = 3
+
+
+class _Unknown(Exception):
+    """A version of PyTorch that is built otherwise."""
 
 
 class Watch:
@@ -44,10 +50,11 @@ class Watch:
         self._against_eager = against == "eager"
         self._rows = None
         self._lock = threading.RLock()
-        self._slot = None
-        self._inner = None
+        self._slots = []
+        self._eager = None
         self._running = False
         self._names = {}
+        self._record = None  # of calls.CheckedCall
 
     # ---- in place ----
 
@@ -55,18 +62,39 @@ class Watch:
         self._running = True
         runtime.at_exit(self.close)
         runtime.after_fork(self._after_fork)
-        if _PLACE in sys.modules:
-            self._put(sys.modules[_PLACE])
-        else:  # a program that compiles nothing does not pay for it
-            sys.meta_path.insert(0, _Afterwards(_PLACE, lambda module: self._safely(self._put, module)))
+        for place, put in ((_PLACE, self._put), (nodes.PLACE, self._put_backends)):
+            if place in sys.modules:
+                self._put_or_say(put, sys.modules[place])
+            else:  # a program that compiles nothing does not pay for it
+                sys.meta_path.insert(0, _Afterwards(place, functools.partial(self._put_or_say, put)))
+
+    @staticmethod
+    def _put_or_say(put, module):
+        try:
+            put(module)
+        except Exception as error:
+            say_once(_native.LOG_WARNING, "compile_check: %s: nothing of them is checked, the program goes on" % (
+                error if isinstance(error, _Unknown) else described(error)))
 
     def _put(self, module):
         if not hasattr(module, _FUNCTION):
-            raise ValueError("PyTorch %s has no inductor that is known here; 2.6 to 2.13 have" % torch.__version__)
+            raise _Unknown(_UNKNOWN % ("graphs of inductor", torch.__version__))
         _without_cached_autograd()
-        self._inner = getattr(module, _FUNCTION)
-        self._slot = Slot(module, _FUNCTION, self._counted(self._inner))
-        self._slot.put()
+        self._replace(module, _FUNCTION, self._counted(getattr(module, _FUNCTION)))
+
+    def _put_backends(self, module):
+        """Those that run operators one by one."""
+        registry = sys.modules.get("torch._dynamo.backends.registry")
+        known = getattr(registry, "_COMPILER_FNS", None)
+        if not hasattr(module, "boxed_nop") or not isinstance(known, dict) or "eager" not in known:
+            raise _Unknown(_UNKNOWN % ("backends eager and aot_eager", torch.__version__))
+        self._replace(module, "boxed_nop", nodes.boxed_nop(module.boxed_nop, self._watched_nodes))
+        self._eager = known, known["eager"]
+        known["eager"] = nodes.eager(known["eager"], self._watched_nodes)
+
+    def _replace(self, holder, name, function):
+        self._slots.append(Slot(holder, name, function))
+        self._slots[-1].put()
 
     def _after_fork(self):
         """Processes that compile for this one, and those that load data."""
@@ -76,8 +104,10 @@ class Watch:
         if not self._running:
             return
         self._running = False
-        if self._slot is not None:
-            self._slot.take()
+        for slot in self._slots:
+            slot.take()
+        if self._eager is not None:
+            self._eager[0]["eager"] = self._eager[1]
         with self._lock:
             if self._rows is not None:
                 self._safely(self._rows.write)
@@ -108,13 +138,33 @@ class Watch:
 
     def _prepared(self, gm, kwargs):
         """A copy: inductor changes the graph that it is given."""
-        current = torch._guards.CompileContext.current_compile_id()
-        number = str(current) if current is not None else "graph_%s" % kwargs.get("graph_id")
         direction = "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
+        return Graph(self._name(direction, kwargs.get("graph_id")), gm)
+
+    def _name(self, direction, graph_id=None):
+        current = torch._guards.CompileContext.current_compile_id()
+        number = str(current) if current is not None else "graph_%s" % graph_id
         name = "%s %s" % (number.split("_")[0] if current is not None else number, direction)
         with self._lock:
             count = self._names[name] = self._names.get(name, 0) + 1
-        return Graph(name if count == 1 else "%s %d" % (name, count), gm)
+        return name if count == 1 else "%s %d" % (name, count)
+
+    def _watched_nodes(self, gm, inputs, direction, function, boxed):
+        """Behind a function that an operator-by-operator backend made."""
+        graph = self._safely(lambda: nodes.NodeGraph(self._name(direction), gm, inputs)) if self._running else None
+        if graph is None:
+            return function
+
+        @functools.wraps(function)
+        def called(*args):
+            given = args[0] if boxed else args
+            if self._running and self._is_wanted(graph, given):
+                return self._check(graph, function, args, lambda: nodes.CheckedNodes(graph, self._rows, self._budget, self._record).call(given, boxed))
+            return function(*args)
+
+        if boxed:
+            called._boxed_call = True
+        return called
 
     def _watch(self, graph, compiled):
         if not hasattr(compiled, "current_callable"):
@@ -129,7 +179,8 @@ class Watch:
         @functools.wraps(function)
         def called(args):
             if self._running and self._is_wanted(graph, args):
-                return self._check(graph, function, args)
+                return self._check(graph, function, (args,), lambda: CheckedCall(
+                    graph, self._rows, self._budget, self._folders, self._against_eager, self._record).run(function, args))
             return function(args)
 
         compiled.current_callable = called
@@ -145,9 +196,10 @@ class Watch:
             return tuple(item for item in args if isinstance(item, int)) not in graph.shapes
         return False
 
-    def _check(self, graph, function, args):
+    def _check(self, graph, function, args, run):
         if self._budget.refuses(0):
-            return function(args)
+            return function(*args)
+        given = args[0] if len(args) == 1 and isinstance(args[0], list) else args
         begin = time.monotonic()
         if self._rows is None:
             rank = _rank()
@@ -155,9 +207,9 @@ class Watch:
             self._rows = Rows(os.path.join(self._output, own, FILE), self._only_kernels)
             if self._repro is not None:
                 self._folders = Folders(os.path.join(self._repro, own), self._only_kernels)
-        graph.shapes.add(tuple(item for item in args if isinstance(item, int)))
+        graph.shapes.add(tuple(item for item in given if isinstance(item, int)))
         with self._lock, own_work():
-            result = CheckedCall(graph, self._rows, self._budget, self._folders, self._against_eager).run(function, args)
+            result = run()
             self._budget.spent += time.monotonic() - begin
             self._safely(self._rows.write)
         return result
