@@ -25,6 +25,7 @@
 #include "src/analysis/isolate/isolate.h"
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/monitored_run.h"
+#include "src/analysis/monitor/laws/laws.h"
 #include "src/base/csv.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
@@ -460,6 +461,16 @@ uint64_t AlertsIn(const std::filesystem::path& root, const MonitorFiles& added) 
   return alerts;
 }
 
+// What --laws says wins over the configuration.
+std::string LawsJson(const std::vector<std::string>& laws) {
+  std::string text;
+  json::Writer writer(text, -1);
+  writer.BeginObject();
+  writer.Member("laws", laws);
+  writer.EndObject();
+  return text;
+}
+
 // The folders and tables that the run has added to `before`, and what to do next. Without a verdict
 // where there are none.
 report::Document SummaryOfMonitor(const std::filesystem::path& root, const MonitorFiles& before,
@@ -499,8 +510,10 @@ report::Document SummaryOfMonitor(const std::filesystem::path& root, const Monit
   if (ranks.empty()) {
     return document;
   }
-  std::erase_if(
-      tables, [](const auto& file) { return file.first.filename() == monitor::kTopologyFileName; });
+  std::erase_if(tables, [](const auto& file) {
+    const std::string name = file.first.filename().string();
+    return name == monitor::kTopologyFileName || name.starts_with("laws");
+  });
   const MonitorTotals totals = TotalsOf(tables, before);
   std::string text = base::Plural(ranks.size(), "rank");
   if (totals.first_step && totals.last_step) {
@@ -512,8 +525,16 @@ report::Document SummaryOfMonitor(const std::filesystem::path& root, const Monit
     text += ", " + base::Plural(table_names.size(), "table");
   }
   const uint64_t alerts = AlertsIn(root, alert_files);
+  analysis::monitor::LawsOfRun laws;
+  if (!settings.laws.empty()) {
+    if (Result<analysis::monitor::LawsOfRun> found = analysis::monitor::ReadLaws(root);
+        found.ok()) {
+      laws = *std::move(found);
+    }
+  }
+  const bool is_broken = !laws.broken.empty();
   document.verdict.Say("MONITORED", text,
-                       alerts > 0 ? report::Tone::kCaution : report::Tone::kGood);
+                       alerts > 0 || is_broken ? report::Tone::kCaution : report::Tone::kGood);
   document.verdict.number = static_cast<double>(ranks.size());
   document.verdict.unit = "ranks";
   report::List facts{report::ListKind::kFacts, {}};
@@ -524,12 +545,19 @@ report::Document SummaryOfMonitor(const std::filesystem::path& root, const Monit
   if (totals.rows_are_known && totals.rows > 0) {
     add("rows", base::FormatCount(totals.rows), totals.rows);
   }
-  add("files",
-      fmt::format("{}, {}", base::FormatCount(totals.files), base::FormatBytes(totals.bytes)),
-      totals.files);
+  if (totals.files > 0) {
+    add("files",
+        fmt::format("{}, {}", base::FormatCount(totals.files), base::FormatBytes(totals.bytes)),
+        totals.files);
+  }
   if (!settings.alert.rules.empty() && settings.alert.dump) {
     add("alerts", alerts == 0 ? "none" : base::FormatCount(alerts), alerts);
     facts.items.back().tone = alerts == 0 ? report::Tone::kPlain : report::Tone::kCaution;
+  }
+  if (laws.were_checked) {
+    facts.items.push_back({"laws", is_broken ? laws.broken.front().Sentence() : "none is broken",
+                           is_broken ? report::Tone::kCaution : report::Tone::kPlain,
+                           static_cast<double>(laws.broken.size())});
   }
   document.Add("", std::move(facts));
   if (folders.items.size() > kMostNamed) {
@@ -541,6 +569,9 @@ report::Document SummaryOfMonitor(const std::filesystem::path& root, const Monit
   const std::string shown = base::Printable(root.string());
   if (alerts > 0) {
     document.Advise(report::Advice("monitor.alerts", {shown}));
+  }
+  if (is_broken) {
+    document.Advise(report::Advice("monitor.laws", {shown}));
   }
   if (!table_names.empty()) {
     document.Advise(report::Advice("monitor.show", {shown}));
@@ -563,6 +594,10 @@ class MonitorRunCommand : public Command {
         Group::kMethod,
         Number("--grad-acc-steps", "N", &micro_steps_,
                "Forward and backward passes per optimizer step", Between(1, 1e6)),
+        Text("--laws", "LIST", &laws_,
+             "Check what holds in every correct training: all, or " +
+                 AnyOf({monitor::kLawNames.begin(), monitor::kLawNames.end()}),
+             kSeparatedByCommas, kOneOrNone, Default{"none; all, if it is given without a name"}),
         Group::kOutput,
         Path("--output -o", "DIR", &output_folder_, "Folder for the tables",
              Default{"MONITOR_OUTPUT_DIR, or monitor_output"},
@@ -596,6 +631,8 @@ class MonitorRunCommand : public Command {
       fmt::print("{}\n", SettingsJson(monitor::SettingsToStartWith(), kExampleIndent));
       return ExitCode::kDone;
     }
+    const std::vector<std::string> laws =
+        context.Given("--laws") && laws_.empty() ? std::vector<std::string>{"all"} : laws_;
     std::error_code ignored;
     LaunchOptions options = LaunchOf(program_, "pytorch", answer_, context);
     options.purpose = "MONITOR";
@@ -607,10 +644,19 @@ class MonitorRunCommand : public Command {
         output_folder_ = UnusedFolder(options.output_folder.string());
         options.output_folder = std::filesystem::absolute(output_folder_, ignored);
       }
-      const monitor::Settings defaults = monitor::SettingsToStartWith();
+      // Laws alone: they cost little, the tables of every step do not.
+      monitor::Settings defaults =
+          laws.empty() ? monitor::SettingsToStartWith() : monitor::Settings();
+      defaults.laws = laws;
       options.overrides_json = SettingsJson(defaults);
-      base::LogInfo(fmt::format("{}: {}; {}", kNoConfiguration, WatchedText(defaults),
-                                base::Printable(options.output_folder.string())));
+      base::LogInfo(laws.empty()
+                        ? fmt::format("{}: {}; {}", kNoConfiguration, WatchedText(defaults),
+                                      base::Printable(options.output_folder.string()))
+                        : fmt::format("laws only: {}; {}", base::Join(laws, ", "),
+                                      base::Printable(options.output_folder.string())));
+    }
+    if (!laws.empty() && !config_file_.empty()) {
+      options.overrides_json = LawsJson(laws);
     }
     // Mistakes in the configuration are reported here, once, and not by every process of a run.
     MSP_ASSIGN_OR_RETURN(const monitor::Settings settings,
@@ -641,6 +687,7 @@ class MonitorRunCommand : public Command {
   bool example_ = false;
   std::filesystem::path output_folder_;
   int64_t micro_steps_ = 1;
+  std::vector<std::string> laws_;
   std::vector<std::string> program_;
   AnswerFlags answer_;
 };

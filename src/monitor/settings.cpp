@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <system_error>
@@ -485,6 +486,39 @@ void WriteAlert(const Settings& settings, std::string_view key, json::Writer& js
   json.EndObject();
 }
 
+// "all", one name, or a list of names. Replay costs steps and is asked for by its own key.
+Status ReadLaws(const SettingsReader& reader, std::string_view key, Settings& settings) {
+  const Json* const value = reader.Find(key);
+  if (value == nullptr) {
+    return {};
+  }
+  std::vector<std::string> asked;
+  if (value->is_string()) {
+    asked.push_back(json::TextOf(*value));
+  } else {
+    MSP_RETURN_IF_ERROR(reader.TextList(key, asked));
+  }
+  const std::vector<std::string> known(kLawNames.begin(), kLawNames.end());
+  const auto has = [&asked](std::string_view name) {
+    return std::find(asked.begin(), asked.end(), name) != asked.end();
+  };
+  for (const std::string& name : asked) {
+    if (name == "all" || std::find(known.begin(), known.end(), name) != known.end()) {
+      continue;
+    }
+    std::string text =
+        fmt::format("is {}; allowed: all, {}", base::Printable(name), base::Join(known, ", "));
+    if (const auto nearest = base::NearestMatch(name, known)) {
+      text += fmt::format("; did you mean \"{}\"?", *nearest);
+    }
+    return reader.Error(*value, key, text);
+  }
+  settings.laws.clear();
+  std::copy_if(known.begin(), known.end(), std::back_inserter(settings.laws),
+               [&](const std::string& name) { return has("all") || has(name); });
+  return {};
+}
+
 const std::vector<std::string>& HookNames() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
@@ -578,6 +612,14 @@ const std::vector<KeyRow>& Rows() {
       {"l2_targets", {ReadFeatureTargets, WriteFeatureTargets}},
       {"sa_order", json::OneOf<Settings>(
                        [](auto& settings) -> auto& { return settings.features.layout; }, kLayouts)},
+      {"laws", {ReadLaws, json::WriteFrom<Settings>(&Settings::laws)}},
+      {"laws_except",
+       {[](const SettingsReader& reader, std::string_view key, Settings& settings) {
+          return reader.TextList(key, settings.laws_except);
+        },
+        json::WriteFrom<Settings>(&Settings::laws_except)}},
+      {"replay_steps", CorrectedNumber(&Settings::replay_steps, 0, 0)},
+      {"exchange", json::Switch(&Settings::exchange)},
       {"steps", json::NumberSet(&Settings::steps)},
       {"squash_rules", json::OneOf(&Settings::squash_rules, kSquashRules)},
       {"compat", json::Switch(&Settings::compat)}};

@@ -77,6 +77,13 @@ struct FeatureSettings {
   std::array<std::optional<std::vector<std::string>>, kFeatureHookCount> targets;
 };
 
+// What holds in every correct training, by the names that "laws" takes, what comes first in a step
+// first: a gradient that was not zeroed breaks all that is made of it. The frameworks' side checks
+// laws while the training runs; what holds between ranks is checked by who reads their files.
+inline constexpr std::array<std::string_view, 11> kLawNames = {
+    "resume",          "replay", "zeroed", "gradient_scale", "reduction", "clip_norm",
+    "optimizer_state", "moved",  "frozen", "tied",           "replica"};
+
 struct Settings {
   std::vector<std::string> targets;  // names, patterns, "<stage>:<name>"; never empty
   bool all_xy = false;
@@ -110,7 +117,11 @@ struct Settings {
   FeatureSettings features;
 
   // Ours.
-  std::vector<int64_t> steps;  // sorted; empty: all
+  std::vector<std::string> laws;         // of kLawNames, in their order; empty: none
+  std::vector<std::string> laws_except;  // patterns of names, or "<law>:<pattern>"
+  int64_t replay_steps = 0;              // every so many steps one is repeated; 0: none
+  bool exchange = false;                 // ranks compare their digests while the run goes on
+  std::vector<int64_t> steps;            // sorted; empty: all
   SquashRules squash_rules = SquashRules::kFirst;
   bool compat = false;  // numbers and cells exactly as the Python tool writes them
 

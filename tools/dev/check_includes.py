@@ -51,7 +51,7 @@ NO_INPUT = re.compile(r"O_PATH|O_DIRECTORY|O_WRONLY|O_CREAT|kFolderFlags|SQLITE_
 # Openings of a file that this program has just made, or of one that it goes on writing to.
 OWN_FILES = {"src/monitor/writer.cpp", "src/database/sqlite_file.cpp", "src/monitor/sqlite_api.h"}
 PYTHON_OPENING = re.compile(r"(?<![\w.])open\(|\bos\.open\(|\bnp\.load\(|\btorch\.load\(|\bread_(?:text|bytes)\(\)")
-PYTHON_NO_INPUT = re.compile(r"\"[wx]b?\"|O_WRONLY|O_CREAT")
+PYTHON_NO_INPUT = re.compile(r"\"[awx]b?\"|O_WRONLY|O_CREAT")
 # With /proc and the paths of rules, which no one else can choose.
 PYTHON_OWN_FILES = {"tools/python/msprobe/_files.py", "tools/python/msprobe/_accuracy/confine.py", "tools/python/msprobe/_intercept/functions.py",
                     "tools/python/msprobe/pytorch/compile_check/alone.py"}

@@ -42,6 +42,7 @@ src/analysis/isolate/isolate.cpp
 src/analysis/repro/repro.cpp
 src/analysis/accuracy/check/document.cpp
 src/analysis/monitor/diff/diff.cpp
+src/analysis/monitor/laws/laws.cpp
 src/analysis/monitor/report/report.cpp
 """.split()
 

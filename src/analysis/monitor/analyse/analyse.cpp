@@ -214,6 +214,17 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
     return NotFoundError(fmt::format("{}: no such directory", options.data.string()));
   }
   MSP_ASSIGN_OR_RETURN(std::vector<RankAnomalies> ranks, FindAnomalyFiles(options.data));
+  AnalyseResult result;
+  MSP_ASSIGN_OR_RETURN(result.laws, ReadLaws(options.data));
+  if (!options.steps.empty()) {
+    std::erase_if(result.laws.broken, [&](const BrokenLaw& law) {
+      return std::find(options.steps.begin(), options.steps.end(), law.step) == options.steps.end();
+    });
+  }
+  result.top_laws = options.top;
+  if (ranks.empty() && result.laws.were_checked) {
+    return result;
+  }
   if (ranks.empty()) {
     const fs::path below = options.data / "anomaly_detected";
     return NotFoundError(fmt::format("{} holds no rank<R>/anomaly.json", options.data.string()))
@@ -221,7 +232,6 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
                       ? fmt::format("take {}", below.string())
                       : "the monitor writes them with \"alert\": {..., \"dump\": true}");
   }
-  AnalyseResult result;
   result.ranks = ranks.size();
   MSP_RETURN_IF_ERROR(ReadRanks(options, folder, ranks, result));
   if (!result.reports) {
@@ -256,8 +266,28 @@ report::Document MakeDocument(const AnalyseResult& result) {
   if (result.is_incomplete) {
     verdict.outcome = report::AnswerOutcome::kIncomplete;
   }
+  const bool is_broken = !result.laws.broken.empty();
+  if (is_broken) {
+    verdict.word = "LAW BROKEN";
+    verdict.text = "LAW BROKEN: " + result.laws.broken.front().Sentence();
+    verdict.number = static_cast<double>(result.laws.broken.size());
+    verdict.unit = "broken laws";
+    verdict.outcome = report::AnswerOutcome::kFindings;
+  } else if (result.laws.were_checked && result.alerts == 0) {
+    verdict.word = "NO LAW BROKEN";
+    verdict.text = "NO LAW BROKEN: what was checked held";
+    verdict.outcome = report::AnswerOutcome::kClean;
+  }
   document.levels = report::OutcomesOf(kAnalyseLevels);
+  report::SetFound(document.levels, "law", is_broken);
   report::SetFound(document.levels, "alert", result.alerts > 0);
+  report::TestCase laws = internal::CaseOf("laws", "law", result.laws.broken.size(), "broken law");
+  for (const BrokenLaw& law : result.laws.broken) {
+    laws.details += law.Sentence() + "\n";
+  }
+  if (result.laws.were_checked) {
+    document.cases.push_back(std::move(laws));
+  }
   report::TestCase alerts = internal::CaseOf("alerts", "alert", result.alerts, "alert");
   for (const msprobe::monitor::Anomaly& anomaly : result.top) {
     alerts.details += anomaly.message + "\n";
@@ -274,10 +304,15 @@ report::Document MakeDocument(const AnalyseResult& result) {
   report::List counts{report::ListKind::kSentences,
                       {{"", fmt::format("{} of {}", base::Plural(result.alerts, "alert"),
                                         base::Plural(result.ranks, "rank"))}}};
-  report::Section& section = document.sections.emplace_back();
-  section.blocks.emplace_back(std::move(list));
+  AddLaws(result.laws, result.top_laws, document);
+  if (!result.laws.were_checked || result.alerts > 0) {
+    report::Section& section = document.sections.emplace_back();
+    section.blocks.emplace_back(std::move(list));
+  }
   document.Add("Counts", std::move(counts));
-  document.files.push_back({result.file});
+  if (!result.file.empty()) {
+    document.files.push_back({result.file});
+  }
   document.warnings = result.warnings;
   return document;
 }

@@ -11,6 +11,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/analysis/monitor/laws/laws.h"
 #include "src/monitor/alert_judge.h"
 #include "src/report/document.h"
 
@@ -38,7 +39,9 @@ struct AnalyseResult {
       top;            // by step, micro step, stage of the step, pipeline place, call
   size_t alerts = 0;  // of the steps asked for
   size_t ranks = 0;
-  std::filesystem::path file;  // anomaly_analyse.json
+  std::filesystem::path file;  // anomaly_analyse.json; empty: there are only laws
+  LawsOfRun laws;              // of the steps asked for
+  size_t top_laws = 0;         // how many of them are shown
   std::vector<std::string> warnings;
   bool is_incomplete = false;  // a process that shared the work did not deliver
   // False in a process that handed its share to another one; nothing else here is of use then.
@@ -57,8 +60,9 @@ void SortAnomalies(std::vector<msprobe::monitor::Anomaly>& anomalies, size_t cou
 // "[1,3]", "1,3" or "[]".
 Result<std::vector<int64_t>> ParseStepList(std::string_view text);
 
-inline constexpr std::array<report::GateLevel, 1> kAnalyseLevels = {
-    {{"alert", "an alert of any rank, in the steps asked for"}}};
+inline constexpr std::array<report::GateLevel, 2> kAnalyseLevels = {
+    {{"alert", "an alert of any rank, in the steps asked for"},
+     {"law", "a broken law of any rank, in these steps", false}}};
 
 // Without alerts, but with files that could not be read as such, nothing is known: no gate passes.
 report::Document MakeDocument(const AnalyseResult& result);

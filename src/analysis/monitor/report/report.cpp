@@ -21,6 +21,7 @@
 
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/analysis/monitor/diff/diff.h"
+#include "src/analysis/monitor/laws/laws.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
@@ -797,6 +798,25 @@ bool LeaveOut(const PackedPage& page, uint64_t most_bytes, std::vector<Monitored
 
 }  // namespace
 
+namespace {
+
+// Above the other alerts of their steps, as the alerts that they are.
+void AddBrokenLaws(const LawsOfRun& laws, MonitoredRun& run) {
+  std::vector<Alert> alerts;
+  for (const BrokenLaw& law : laws.broken) {
+    const std::string first = law.ranks.substr(0, law.ranks.find(' '));
+    alerts.push_back(
+        {law.law, base::ParseInt(first).value_or(0), law.step, law.name, law.Sentence()});
+  }
+  alerts.insert(alerts.end(), std::make_move_iterator(run.alerts.begin()),
+                std::make_move_iterator(run.alerts.end()));
+  std::stable_sort(alerts.begin(), alerts.end(),
+                   [](const Alert& a, const Alert& b) { return a.step < b.step; });
+  run.alerts = std::move(alerts);
+}
+
+}  // namespace
+
 Result<ReportResult> RunReport(const ReportOptions& options) {
   for (const std::filesystem::path& run : {options.run, options.other}) {
     if (!run.empty() && !base::Exists(run)) {
@@ -832,7 +852,10 @@ Result<ReportResult> RunReport(const ReportOptions& options) {
   }
   ReportResult outcome;
   Describe(runs[0], outcome);
-  for (const MonitoredRun& run : runs) {
+  for (MonitoredRun& run : runs) {
+    MSP_ASSIGN_OR_RETURN(const LawsOfRun laws, ReadLaws(run.root));
+    AddBrokenLaws(laws, run);
+    outcome.broken_laws += laws.broken.size();
     if (run.series.empty()) {
       return NotFoundError(fmt::format("{} has no rows to show", run.root.string()))
           .WithHint("a monitored run has files such as actv_0-0.csv in <stamp>-rank<R>-<id>/");
@@ -890,7 +913,10 @@ report::Document MakeDocument(const ReportResult& outcome, const std::filesystem
   internal::TellUnread(outcome.unread_files, document.verdict);
   document.levels = report::OutcomesOf(kReportLevels);
   report::SetFound(document.levels, "not_finite", outcome.non_finite > 0);
+  report::SetFound(document.levels, "law", outcome.broken_laws > 0);
   report::SetFound(document.levels, "alert", outcome.alerts > 0);
+  document.cases.push_back(
+      internal::CaseOf("broken laws", "law", outcome.broken_laws, "broken law"));
   document.cases.push_back(
       internal::CaseOf("numbers that are not finite", "not_finite", outcome.non_finite, "number"));
   document.cases.push_back(internal::CaseOf("alerts", "alert", outcome.alerts, "alert"));

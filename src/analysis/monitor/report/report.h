@@ -44,7 +44,8 @@ struct ReportResult {
   int64_t last_step = 0;
   // Counts of both runs:
   uint64_t rows = 0;
-  uint64_t alerts = 0;
+  uint64_t alerts = 0;  // broken laws are among them
+  uint64_t broken_laws = 0;
   uint64_t non_finite = 0;  // numbers
   size_t unread_files = 0;  // tables that are left out or end early
   std::vector<std::string> warnings;
@@ -155,8 +156,10 @@ class ReportModel {
 // kUnsupported when this program was built without the page.
 Result<ReportResult> RunReport(const ReportOptions& options);
 
-inline constexpr std::array<report::GateLevel, 2> kReportLevels = {
-    {{"not_finite", "a NaN or an infinity in any table"}, {"alert", "also an alert of any rank"}}};
+inline constexpr std::array<report::GateLevel, 3> kReportLevels = {
+    {{"not_finite", "a NaN or an infinity in any table"},
+     {"alert", "also an alert of any rank"},
+     {"law", "a broken law of any rank", false}}};
 
 report::Document MakeDocument(const ReportResult& outcome, const std::filesystem::path& page);
 

@@ -12,6 +12,7 @@
 
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
+#include "src/analysis/monitor/laws/laws.h"
 #include "src/base/files.h"
 
 namespace msprobe::analysis::monitor {
@@ -104,7 +105,7 @@ Status RunFollower::Look(Clock::time_point now) {
   for (const RankFolder& folder : folders) {
     LookAtFolder(folder, all ? newest : newest - options_.window_steps);
   }
-  ReadAlerts();
+  ReadAlerts(folders);
   RateRanks(now);
   return OkStatus();
 }
@@ -290,17 +291,38 @@ FollowedSeries& RunFollower::SeriesOf(const File& file, int32_t stage, const std
 }
 
 // anomaly.json is written anew as a whole: it is read again when it is another file.
-void RunFollower::ReadAlerts() {
+// Broken laws are alerts, too.
+bool RunFollower::ReadLaws(const std::vector<RankFolder>& folders) {
+  bool changed = false;
+  for (const RankFolder& folder : folders) {
+    const fs::path path = folder.path / "laws.csv";
+    std::error_code none;
+    const uint64_t size = fs::file_size(path, none);
+    const fs::file_time_type written =
+        none ? fs::file_time_type() : fs::last_write_time(path, none);
+    auto& known = alert_files_[path.string()];
+    if (none || known == std::pair(size, written)) {
+      continue;
+    }
+    known = {size, written};
+    changed = true;
+    std::vector<Alert>& list = alerts_by_file_[path.string()];
+    list.clear();
+    for (const BrokenLaw& law : ReadLawsOfRank(folder.path)) {
+      list.push_back({law.law, folder.rank, law.step, law.name, law.Sentence()});
+    }
+  }
+  return changed;
+}
+
+void RunFollower::ReadAlerts(const std::vector<RankFolder>& folders) {
+  bool changed = ReadLaws(folders);
   const fs::path folder = options_.root / "anomaly_detected";
   const Result<std::vector<std::string>> names = base::ListFolder(folder);
-  if (!names.ok()) {
-    if (names.status().code() != StatusCode::kNotFound) {
-      Report(names.status().message());
-    }
-    return;
+  if (!names.ok() && names.status().code() != StatusCode::kNotFound) {
+    Report(names.status().message());
   }
-  bool changed = false;
-  for (const std::string& name : *names) {
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
     const fs::path path = folder / name / "anomaly.json";
     std::error_code none;
     const uint64_t size = fs::file_size(path, none);

@@ -98,7 +98,8 @@ class RunFollower {
   void TakeRows(std::string_view text, File& file, int64_t rank);
   FollowedSeries& SeriesOf(const File& file, int32_t stage, const std::string& name,
                            int32_t micro_step, int64_t rank);
-  void ReadAlerts();
+  void ReadAlerts(const std::vector<RankFolder>& folders);
+  bool ReadLaws(const std::vector<RankFolder>& folders);  // whether there are new ones
   void RateRanks(Clock::time_point now);
   void Report(std::string text);
   void Report(const File& file, const std::string& text);

@@ -11,8 +11,10 @@ import weakref
 import torch
 
 from msprobe import _native
+from msprobe._files import read_text
 from msprobe._intercept.runtime import log
 from msprobe.pytorch.monitor import wrappers
+from msprobe.pytorch.monitor.laws import resume
 from msprobe.pytorch.monitor.trainer_mon import TrainerMon
 from msprobe.pytorch.watch import ModelWatch
 
@@ -29,6 +31,10 @@ class _Watch(ModelWatch):
         self._looked = {}  # id of a root: how many optimizers there were when it was looked at
         self._resting = False  # every optimizer has its model: calls are not looked at
         self.monitor = None
+        # A checkpoint may be read before there is a model to watch.
+        self._law_names = _laws(config_path, overrides)
+        if self._law_names:
+            resume.watch(self._law_names)
 
     def _counting(self, initialise):
         counting = super()._counting(initialise)
@@ -36,6 +42,8 @@ class _Watch(ModelWatch):
         def noticed(optimizer, *args, **kwargs):
             counting(optimizer, *args, **kwargs)
             self._made.append(weakref.ref(optimizer))
+            if self._law_names:
+                resume.watch(self._law_names)  # of modules that were imported meanwhile
             if self._resting and not self._done:
                 self._resting = False
                 self.watch_calls()
@@ -82,6 +90,17 @@ class _Watch(ModelWatch):
             self._resting = True
             self.leave_calls()
         self.monitor.set_monitor(module, found, grad_acc_steps=self._micro_steps)
+
+
+def _laws(config_path, overrides):
+    """The laws that are asked for; the engine checks the names when it reads the configuration."""
+    laws = overrides.get("laws") or ()
+    if not laws and config_path:
+        try:
+            laws = ["resume"] if '"laws"' in read_text(config_path) else ()
+        except (OSError, ValueError):  # the engine tells
+            pass
+    return ["resume"] if "all" in laws or "resume" in laws else []
 
 
 def _parameters(optimizer):

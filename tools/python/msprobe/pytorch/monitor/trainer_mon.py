@@ -12,6 +12,7 @@ from msprobe.pytorch.monitor.activations import Modules
 from msprobe.pytorch.monitor.communication import Communication
 from msprobe.pytorch.monitor.device import DeviceStatistics
 from msprobe.pytorch.monitor.gradients import UnreducedGradients
+from msprobe.pytorch.monitor.laws.laws import Laws
 from msprobe.pytorch.monitor.structure import ModuleStacks, ModuleStructure
 
 
@@ -132,7 +133,7 @@ class TrainerMon(_monitor.Monitor):
         for watched in self.watched:
             watched.parameters = parameters.find(self.engine, watched)
             watched.adapter = optimizers.make(watched)
-        kinds = (Modules, UnreducedGradients, parameters.ParameterTables, Communication)
+        kinds = (Modules, UnreducedGradients, parameters.ParameterTables, Communication, Laws)
         return [kind(self) for kind in kinds if kind.wanted(settings)]
 
     def hook_optimizer(self, watched):
