@@ -225,7 +225,9 @@ std::string RanksText(const std::vector<int64_t>& ranks) {
   return text;
 }
 
-std::string Shown(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : ""; }
+std::string ShownNumber(double value) {
+  return std::isfinite(value) ? fmt::format("{:.9g}", value) : "";
+}
 
 // A median of few numbers.
 double MiddleOf(std::vector<double> values) {
@@ -234,10 +236,10 @@ double MiddleOf(std::vector<double> values) {
 }
 
 // Ranks whose optimizers have the same parameters, step by step.
-class Join {
+class RankJoin {
  public:
-  Join(std::vector<const RankFile*> files, uint32_t part, std::vector<BrokenLaw>& broken,
-       std::map<std::string, uint64_t, std::less<>>& checked)
+  RankJoin(std::vector<const RankFile*> files, uint32_t part, std::vector<BrokenLaw>& broken,
+           std::map<std::string, uint64_t, std::less<>>& checked)
       : files_(std::move(files)),
         part_(part),
         names_(files_.front()->parts.at(part).names),
@@ -298,9 +300,9 @@ class Join {
       ranks.push_back(ranks_[member]);
     }
     row.ranks = RanksText(ranks);
-    row.value = Shown(value);
-    row.expected = Shown(expected);
-    row.ratio = expected != 0 ? Shown(value / expected) : "";
+    row.value = ShownNumber(value);
+    row.expected = ShownNumber(expected);
+    row.ratio = expected != 0 ? ShownNumber(value / expected) : "";
     row.text = std::move(text);
     broken_.push_back(std::move(row));
   }
@@ -876,7 +878,7 @@ Result<LawsOfRun> ReadLaws(const fs::path& root) {
     std::vector<BrokenLaw> joined;
     for (const auto& [key, files] : alike) {
       if (files.size() > 1 && !key.second.empty()) {
-        Join(files, key.first, joined, laws.checked).Run();
+        RankJoin(files, key.first, joined, laws.checked).Run();
       }
     }
     for (BrokenLaw& law : joined) {
