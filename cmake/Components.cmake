@@ -35,11 +35,12 @@ set(MSPROBE_COMPONENTS
   "database:base"
   "profile:database io json report base"
   "analysis/perf:profile report json base"
+  "analysis/memory:dump io kernels json tensor report base"
   "analysis/monitor:dump monitor report json base"
   "analysis/accuracy:online dump io kernels json report tensor base"
   "analysis/repro:analysis/accuracy analysis/recheck reference dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:digest analysis/accuracy analysis/ckpt analysis/compare analysis/compile_check analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
+  "commands:digest analysis/accuracy analysis/ckpt analysis/compare analysis/compile_check analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/memory analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_component(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -1,5 +1,5 @@
 // msprobe perf_compare: two profiles of the same training, and why one is slower or uses more
-// memory.
+// memory; two memory snapshots, and what grew.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -12,12 +12,15 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/memory/growth.h"
+#include "src/analysis/memory/snapshot.h"
 #include "src/analysis/perf/document.h"
 #include "src/analysis/perf/name_map.h"
 #include "src/analysis/perf/options.h"
 #include "src/analysis/perf/perf.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/base/progress.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
@@ -40,6 +43,9 @@ constexpr const char* kPerfCompareNotes =
 
 --fail-on METRIC>GROWTH accepts the metrics e2e, computing, communication (uncovered), free, memory and op:GLOB, and
 growth in %, ms, s, MB or GB. If a metric cannot be measured, the gate fails.
+
+Memory snapshots of PyTorch (torch.cuda.memory._dump_snapshot) are recognised by their content and never executed: the first
+one is before, the second after, and one alone tells what is largest. --fail-on grown: more is allocated than before.
 
 )";
 
@@ -172,7 +178,7 @@ class PerfCompareCommand final : public Command {
                  "The test profile: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
                  "*_ascend_ms folder, a profiler database, or a folder with one of them per rank",
                  kOtherWays),
-        Argument("REFERENCE", &reference_, "The reference profile", kOtherWays,
+        Argument("REFERENCE", &reference_, "The reference profile",
                  FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
@@ -206,6 +212,10 @@ class PerfCompareCommand final : public Command {
              : base_path_.empty()     ? MissingArgument("msprobe perf_compare", "-bp REFERENCE")
                                       : OkStatus();
     }
+    if (reference_.empty()) {
+      return MissingArgument("msprobe perf_compare", "REFERENCE")
+          .WithHint("msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE");
+    }
     if (!comparison_path_.empty() || !base_path_.empty()) {
       return UsageError("the profiles are given in more than one way")
           .WithHint("msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE");
@@ -213,6 +223,46 @@ class PerfCompareCommand final : public Command {
     comparison_path_ = profile_.string();
     base_path_ = reference_.string();
     return {};
+  }
+
+  // Memory snapshots: the first one is before, the second after; those of flags as profiles are.
+  bool AreSnapshots() const {
+    return analysis::memory::IsSnapshotFile(profile_.empty() ? PathOf(comparison_path_) : profile_);
+  }
+
+  Result<ExitCode> CompareSnapshots(const Context& context) {
+    analysis::memory::Options options;
+    options.top = top_;
+    options.output = PathOf(output_path_.string());
+    if (!profile_.empty()) {
+      options.before = profile_;
+      if (!reference_.empty()) {
+        options.after = reference_;
+      }
+    } else {
+      options.before = PathOf(base_path_.empty() ? comparison_path_ : base_path_);
+      if (!base_path_.empty()) {
+        options.after = PathOf(comparison_path_);
+      }
+    }
+    MSP_RETURN_IF_ERROR(CheckInput(options.before, "PROFILE"));
+    MSP_RETURN_IF_ERROR(options.after ? CheckInput(*options.after, "REFERENCE") : OkStatus());
+    for (const std::string& text : answer_.fail_on) {
+      if (text != analysis::memory::kGateLevels[0].word) {
+        return UsageError(fmt::format("--fail-on {} is not about memory snapshots", text))
+            .WithHint(fmt::format("--fail-on {}", analysis::memory::kGateLevels[0].word));
+      }
+    }
+    OwnForms own;
+    if (wants_page_ || answer_.open) {
+      own.page = options.output / "memory.html";
+      MSP_RETURN_IF_ERROR(CheckPage(own.page));
+    }
+    const base::Stopwatch watch;
+    MSP_ASSIGN_OR_RETURN(const analysis::memory::Growth growth, analysis::memory::Run(options));
+    report::Document document = analysis::memory::MakeDocument(growth, top_);
+    document.seconds = watch.seconds();
+    return EmitReport(std::move(document), answer_, context, own);
   }
 
   // In the Python tool's order, so that of several mistakes the same one is reported.
@@ -330,6 +380,9 @@ class PerfCompareCommand final : public Command {
 Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   if (debug_ && !context.quiet) {
     base::SetLogLevel(base::LogLevel::kDebug);
+  }
+  if (AreSnapshots()) {
+    return CompareSnapshots(context);
   }
   MSP_RETURN_IF_ERROR(TakeSides());
   wants_page_ |= answer_.open;
