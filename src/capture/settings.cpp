@@ -320,6 +320,8 @@ json::SettingsKind<Settings> Idle(std::span<const std::string_view> names,
 
 bool IsOnline(const Settings& settings) { return settings.online.has_value(); }
 bool SearchesDifferences(const Settings& settings) { return settings.searches_differences(); }
+bool HasLoad(const Settings& settings) { return settings.load.has_value(); }
+bool HasCustomApis(const Settings& settings) { return !settings.custom_api_file.empty(); }
 bool Repeats(const Settings& settings) { return settings.repeat != 0; }
 
 void WriteOnline(const Settings& settings, std::string_view key, json::Writer& writer) {
@@ -372,6 +374,8 @@ const std::vector<KeyRow>& Rows() {
       {"dump_enable", {8}, json::Switch(&S::dump_enable)},
       {"risk_level", {9}, json::OneOf(&S::risk_level, kRiskLevels)},
       {"custom_op_namespaces", {10}, json::TextList(&S::custom_op_namespaces)},
+      {"load", {24}, {ReadLoad, WriteLoad}, HasLoad},
+      {"custom_api_file", {25}, {ReadCustomApis, WriteCustomApis}, HasCustomApis},
       {"scope", {0, 1, 1, 1, 1, 3, 1}, json::KindFor(&S::scope, ReadScope)},
       {"list", {0, 2, 2, 2, 2, 4, 2}, json::TextList(&S::list)},
       {"tensor_list", {0, 3, 3, 0, 0, 0, 3}, json::TextList(&S::tensor_list)},
@@ -681,6 +685,9 @@ Status CheckRepeat(const Settings& settings) {
 
 Status CheckTogether(Settings& settings) {
   settings.diff_nums = settings.diff_nums == 0 ? 1 : settings.diff_nums;
+  if (settings.dump_path.empty() && settings.load && !settings.load->dump_after_load) {
+    settings.dump_path = "./dump";  // nothing is written to it
+  }
   if (settings.dump_path.empty()) {
     return UsageError("key \"dump_path\": is missing or empty; allowed: the folder to write to");
   }

@@ -54,6 +54,23 @@ std::string_view FrameworkName(Framework framework);
 Result<Framework> FrameworkOf(std::string_view name);
 std::string_view RiskLevelName(RiskLevel level);
 
+// The section "load": calls of modules get their inputs from an earlier dump.
+struct InputsFromDump {
+  std::string path;                  // dump_path of the earlier run
+  std::vector<std::string> modules;  // "Module.head.Linear.forward.0"
+  std::vector<int64_t> steps;        // empty: all
+  std::vector<int64_t> ranks;
+  bool dump_after_load = false;  // also record; else nothing is written
+  bool nested = false;           // also tensors inside of lists, tuples and dicts
+  bool keep_graph = false;       // gradients pass to what computed the value that is replaced
+};
+
+// A function of the user that is recorded like one of the framework.
+struct CustomApi {
+  std::string module;
+  std::string name;
+};
+
 struct Settings {
   Task task = Task::kStatistics;
   Level level = Level::kL1;
@@ -76,6 +93,9 @@ struct Settings {
   // torch.ops.NAMESPACE whose operators are recorded as calls of the API; here those of
   // vLLM-Ascend.
   std::vector<std::string> custom_op_namespaces = {"_C_ascend"};
+  std::optional<InputsFromDump> load;
+  std::string custom_api_file;  // YAML: module path to names; empty: none
+  std::vector<CustomApi> custom_apis;
   std::vector<TensorSlice> slices;
   std::string request_id;  // of the rows of a batch, only those of this request; empty: all
 
@@ -210,5 +230,13 @@ FreeBenchmarkSettings FreeBenchmarkToStartWith();
 Result<std::string> ConfiguredTask(const base::Path& config_path);
 // Whether a configuration names the level.
 Result<bool> NamesLevel(const base::Path& config_path);
+
+// Rows of the table of keys that user_settings.cpp holds: the section "load", and the file of
+// functions of the user. A section that is there is checked, also where it is null; a file that
+// cannot be used is a warning, as the capture can do without it.
+Status ReadLoad(const json::SettingsReader& reader, std::string_view key, Settings& settings);
+void WriteLoad(const Settings& settings, std::string_view key, json::Writer& writer);
+Status ReadCustomApis(const json::SettingsReader& reader, std::string_view key, Settings& settings);
+void WriteCustomApis(const Settings& settings, std::string_view key, json::Writer& writer);
 
 }  // namespace msprobe::capture

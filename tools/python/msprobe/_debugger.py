@@ -47,7 +47,7 @@ class Debugger:
                 self._session = hooks = self._grad_probe(config_path, overrides)
             else:
                 framework, hooks = self._framework()
-                self._session = Session(framework, hooks, config_path, overrides)
+                self._session = self._make_session(framework, hooks, config_path, overrides)
         except Exception:
             type(self)._instance = None
             raise
@@ -56,6 +56,10 @@ class Debugger:
         self._saved_in = -1
         self._started_by_script = False
         hooks.attach(self._session)
+
+    def _make_session(self, *arguments):
+        """The capture of (framework, hooks, config_path, overrides)."""
+        return Session(*arguments)
 
     def _open_other(self, session):
         """A session that takes the place of a capture and of its hooks."""

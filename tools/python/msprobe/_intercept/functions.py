@@ -149,8 +149,13 @@ class Functions(Holder):
         if not callable(function):
             raise ValueError("%s is not a function" % name)
         [slot] = self._slots_of([(module, name, function, prefix, name)])
-        slot.put()
-        self._custom[key] = slot
+        self.put_custom(module, name, slot)
+
+    def put_custom(self, module, name, slot):
+        """The same with a slot that somebody made."""
+        if (id(module), name) not in self._custom:
+            slot.put()
+            self._custom[(id(module), name)] = slot
 
     def restore_custom(self, module, name):
         slot = self._custom.pop((id(module), name), None)

@@ -4,6 +4,7 @@ import torch
 from msprobe import _native
 from msprobe._debugger import Debugger
 from msprobe._intercept.runtime import log
+from msprobe.pytorch import custom_apis, load
 from msprobe.pytorch.free_benchmark.session import FreeBenchmark
 from msprobe.pytorch.grad_probe import TorchGradProbe
 from msprobe.pytorch.hooks import TorchHooks
@@ -40,8 +41,16 @@ class PrecisionDebugger(Debugger):
         if overrides and overrides.get("task") == "isolate":
             self._open_other(lambda: Isolation(overrides["reference"], overrides["dump_path"],
                                                overrides.get("step")))
+            return
+        overrides = custom_apis.with_file(overrides)
+        self._loads = load.settings_of(config_path, overrides)
+        if self._loads is not None and not self._loads["dump_after_load"]:
+            self._open_other(lambda: load.LoadOnly(self._loads))
         else:
             super()._open(config_path, overrides)
+
+    def _make_session(self, *arguments):
+        return super()._make_session(*arguments) if self._loads is None else load.LoadingSession(*arguments)
 
     @classmethod
     def isolate(cls, reference, output="./isolated", step=None):

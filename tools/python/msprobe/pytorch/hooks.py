@@ -11,6 +11,7 @@ from msprobe._intercept import gradients
 from msprobe._intercept.runtime import described, guarded, own_work
 from msprobe.pytorch import distributed, layout, patches, values
 from msprobe.pytorch.api_hooks import ApiHooks
+from msprobe.pytorch.custom_apis import CustomApis
 from msprobe.pytorch.device_statistics import DeviceStatistics
 from msprobe.pytorch.gradients import CallGradients
 from msprobe.pytorch.kernel_dump import KernelDump
@@ -39,6 +40,8 @@ class TorchHooks(CommonHooks):
         self.modules = ModuleHooks(session)
         settings = session.settings
         self.apis.record_operators(settings["custom_op_namespaces"])
+        self._custom = CustomApis(self.apis, session)
+        self._custom.look()
         self._device = DeviceStatistics(
             session.task in ("tensor", "overflow_check", "nan_check") or bool(settings.get("tensor_list"))
             or settings.get("summary_mode") not in (None, "statistics")
@@ -80,6 +83,7 @@ class TorchHooks(CommonHooks):
 
     def install(self, session, model, token_range):
         patches.recompute.hold(self)
+        self._custom.look()
         super().install(session, model, token_range)
         if self._kernels is not None:
             self._kernels.install()

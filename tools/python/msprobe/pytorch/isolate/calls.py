@@ -20,6 +20,11 @@ class _Edge(torch.autograd.Function):
         return ctx.gradient(gradient), None, None
 
 
+def replaced_edge(tensor, value):
+    """`value` in the place of a tensor, to which the gradient goes on."""
+    return _Edge.apply(tensor, [value], lambda gradient: gradient)
+
+
 def _laid_out_as(tensor, value):
     """A value where a tensor is, with its strides: in their order random numbers are drawn."""
     with own_work(), torch.no_grad():
