@@ -427,6 +427,12 @@ std::optional<size_t> MetricOf(std::string_view name, const EntryTree& tree) {
   return mark != EntryTree::kNone && tree[mark].boolean ? 2 : 0;
 }
 
+// N of "Module.fc.Linear.parameters_grad.N".
+std::optional<int64_t> GradientNumber(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::nullopt : base::ParseInt(name.substr(dot + 1));
+}
+
 double NumberAt(const EntryTree& tree, uint32_t index) {
   switch (tree[index].kind) {
     case NodeKind::kInt:
@@ -541,16 +547,17 @@ class DumpFiller {
       place.step += micro_step;
       place.index = calls_->IndexInMicroStep(call_name, micro_step, place.index);
     }
+    const std::optional<int64_t> gradient =
+        parts.is_parameters_grad ? GradientNumber(name) : std::nullopt;
+    place.index = gradient.value_or(place.index);
     Status status;
     std::string target;
     walker_.ForEach(name, tree, [&](std::string_view leaf_name, uint32_t index) {
       // ".input.0" of "Torch.matmul.3.forward.input.0".
-      const size_t entry_bytes = parts.is_parameters_grad ? call_name.size() : name.size();
+      // The gradient of a parameter is named as the parameter: "Module.fc.Linear.weight".
       const std::string_view place_in_call =
-          leaf_name.substr(std::min(entry_bytes, leaf_name.size()));
-      // A module's parameters stay as they are within a step: the store is about what flows.
-      if (status.ok() && !place_in_call.starts_with(".parameters.") &&
-          dump::IsTensorLeaf(tree, index)) {
+          leaf_name.substr(std::min(name.size(), leaf_name.size()));
+      if (status.ok() && dump::IsTensorLeaf(tree, index)) {
         target = call_name;
         target += place_in_call;
         status = AddTensor(target, tree, index, *metric, place);
@@ -636,6 +643,10 @@ std::vector<msprobe::monitor::TrendStore::NameTag> TagsOfDumpName(std::string_vi
     }
     return text;
   };
+  const bool is_module = parts[0] == "Module" || parts[0] == "Cell";
+  if (section == parts.size() && is_module && parts.size() > 2) {
+    section = parts.size() - 2;  // the gradient of a parameter: class and parameter
+  }
   const auto is_number = [](std::string_view part) {
     return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
   };
@@ -645,7 +656,7 @@ std::vector<msprobe::monitor::TrendStore::NameTag> TagsOfDumpName(std::string_vi
       tags.push_back({std::move(text), category});
     }
   };
-  if (parts[0] != "Module" && parts[0] != "Cell") {
+  if (!is_module) {
     add(joined(0, section), "function");
   } else {
     add(std::string(parts[0]), "default");
@@ -661,6 +672,9 @@ std::vector<msprobe::monitor::TrendStore::NameTag> TagsOfDumpName(std::string_vi
       begin = i + 1;
     }
     add(joined(begin, section), "module");
+  }
+  if (section < parts.size() && parts[section] == "parameters") {
+    add("parameters", "default");
   }
   // "input.0" of "input.0.k.1": tensors within one argument share a tag.
   add(joined(section, std::min(section + 2, parts.size())), "index");
