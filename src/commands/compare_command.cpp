@@ -436,7 +436,7 @@ class CompareCommand final : public Command {
              "module`"),
         Switch("--strict", &v26_.strict,
                "Match and judge more strictly than the Python tool: see docs/commands/compare.md"),
-        Path("--postprocess", "FILE", &v26_.postprocess,
+        Path("--postprocess --config", "FILE", &v26_.postprocess,
              "YAML file with calibration matrices that tensors are multiplied with before "
              "comparing"),
         Text("--valid-rows", "NAME=KEYWORD", &valid_rows_,

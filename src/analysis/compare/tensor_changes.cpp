@@ -11,8 +11,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -135,8 +137,9 @@ Result<Matrix> ReadMatrix(const std::filesystem::path& path, bool transpose, dou
                           Calibrations& all) {
   MSP_ASSIGN_OR_RETURN(TensorBuffer matrix, ReadWholeTensor(path));
   const TensorView view = matrix.view();
-  if (view.shape.size() != 2) {
-    return MismatchError(path.string() + ": not a matrix but of shape " + ShapeText(view.shape));
+  if (view.shape.empty() || view.shape.size() > 2) {
+    return MismatchError(path.string() + ": neither a matrix nor a vector but of shape " +
+                         ShapeText(view.shape));
   }
   Matrix read;
   read.file_bytes = FileBytes(path);
@@ -148,6 +151,10 @@ Result<Matrix> ReadMatrix(const std::filesystem::path& path, bool transpose, dou
                             ": with it the matrices take more memory than their files account for");
   }
   all.matrix_bytes += view.size_bytes();
+  if ((transpose || scale != 1) && view.shape.size() != 2) {
+    return MismatchError(path.string() + ": transpose and scale are for matrices, not for shape " +
+                         ShapeText(view.shape));
+  }
   if (transpose || scale != 1) {
     const auto rows = static_cast<size_t>(view.shape[0]);
     const auto columns = static_cast<size_t>(view.shape[1]);
@@ -167,11 +174,25 @@ Result<Matrix> ReadMatrix(const std::filesystem::path& path, bool transpose, dou
   return read;
 }
 
-Status ReadOne(const json::Config& config, const std::filesystem::path& base, std::string_view key,
-               bool from_the_left, bool transpose, double scale, MatrixFiles& files,
-               Calibrations& all, std::vector<Calibration>& out,
+// How the matrices of one map are applied.
+struct MapUse {
+  bool from_the_left = false;
+  bool transpose = false;
+  double scale = 1;
+};
+
+// Beside the YAML file, or as the Python tool has it, relative to the current folder.
+std::filesystem::path MatrixPath(const std::filesystem::path& base, const std::string& name) {
+  const std::filesystem::path path(name);
+  return path.is_absolute() || !base::Exists(base / path) ? path : base / path;
+}
+
+Status ReadOne(const json::Config& config, const json::Json& section,
+               const std::filesystem::path& base, std::string_view key, const MapUse& use,
+               MatrixFiles& files, Calibrations& all, std::vector<Calibration>& out,
                std::vector<std::string>& warnings) {
-  const json::Json* map = json::Find(config.root(), key);
+  const json::Json* map = json::Find(section, key);
+  const size_t begin = out.size();
   if (map == nullptr || map->is_null()) {
     return OkStatus();
   }
@@ -184,12 +205,28 @@ Status ReadOne(const json::Config& config, const std::filesystem::path& base, st
           "{}: {}: \"{}\" is skipped, it does not name a list of tensors", config.file, key, name));
       continue;
     }
-    const std::filesystem::path path =
-        std::filesystem::path(name).is_absolute() ? std::filesystem::path(name) : base / name;
+    const std::filesystem::path path = MatrixPath(base, name);
+    const std::string ending = path.extension().string();
+    if (ending != ".npy" && ending != ".pt" && ending != ".pth") {
+      warnings.push_back(
+          fmt::format("{}: {}: \"{}\" is not a .npy, .pt or .pth file; its tensors "
+                      "are compared as they are",
+                      config.file, key, name));
+      continue;
+    }
     auto matrix = files.find(path);
     if (matrix == files.end()) {
-      matrix = files.emplace(path, ReadMatrix(path, transpose, scale, all)).first;
+      matrix = files.emplace(path, ReadMatrix(path, use.transpose, use.scale, all)).first;
     }
+    // A later file takes the place of an earlier one, also where it cannot be read.
+    const auto given_again = [&](const Calibration& calibration) {
+      return std::any_of(list.begin(), list.end(), [&](const json::Json& item) {
+        return json::TextOf(item) == calibration.data_names;
+      });
+    };
+    out.erase(
+        std::remove_if(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), given_again),
+        out.end());
     if (!matrix->second.ok()) {
       warnings.push_back(matrix->second.status().message() +
                          "; its tensors are compared as they are");
@@ -197,7 +234,89 @@ Status ReadOne(const json::Config& config, const std::filesystem::path& base, st
     }
     for (const json::Json& item : list) {
       out.push_back({json::TextOf(item), matrix->second->values, matrix->second->file_bytes,
-                     path.string(), from_the_left});
+                     path.string(), use.from_the_left});
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+namespace {
+
+// The layout of one kind of products per file: `mode`, and maps at the top.
+Status ReadOneMode(const json::Config& config, const std::filesystem::path& base,
+                   Calibrations& calibrations, std::vector<std::string>& warnings) {
+  MSP_ASSIGN_OR_RETURN(const std::string mode, config.Text(config.root(), "mode", ""));
+  if (mode != "right_matmul" && mode != "left_matmul") {
+    warnings.push_back(
+        fmt::format("{}: the mode \"{}\" is unknown (right_matmul, left_matmul); "
+                    "the file is left out",
+                    config.file, mode));
+    return OkStatus();
+  }
+  MapUse use{mode == "left_matmul"};
+  MSP_ASSIGN_OR_RETURN(use.transpose, config.Bool(config.root(), "transpose", false));
+  if (const json::Json* scale = json::Find(config.root(), "scale")) {
+    if (!scale->is_number_integer() && !scale->is_number_float()) {
+      return config.ErrorAt(*scale, "scale", "must be a number");
+    }
+    use.scale = json::NumberOf(*scale);
+  }
+  MatrixFiles files;
+  MSP_RETURN_IF_ERROR(ReadOne(config, config.root(), base, "target_tensor_map", use, files,
+                              calibrations, calibrations.target, warnings));
+  return ReadOne(config, config.root(), base, "golden_tensor_map", use, files, calibrations,
+                 calibrations.golden, warnings);
+}
+
+// The layout of 26.2: a section per kind of products, applied in this order, whatever that of the
+// file is.
+struct SectionMap {
+  std::string_view section;
+  std::string_view key;
+  bool of_target;
+  bool from_the_left;
+};
+constexpr SectionMap kSectionMaps[] = {
+    {"right_matmul", "target_tensor_map", true, false},
+    {"right_matmul", "golden_tensor_map", false, false},
+    {"left_matmul", "target_tensor_map", true, true},
+    {"left_matmul", "golden_tensor_map", false, true},
+    {"left_right_matmul", "left_target_tensor_map", true, true},
+    {"left_right_matmul", "right_target_tensor_map", true, false},
+    {"left_right_matmul", "left_golden_tensor_map", false, true},
+    {"left_right_matmul", "right_golden_tensor_map", false, false}};
+
+// Keys that have no effect are named: a typing error would leave tensors as they are.
+Status ReadSections(const json::Config& config, const std::filesystem::path& base,
+                    Calibrations& calibrations, std::vector<std::string>& warnings) {
+  for (const auto& [name, section] : config.root().items()) {
+    const auto in_section = [&name = name](const SectionMap& map) { return map.section == name; };
+    if (std::none_of(std::begin(kSectionMaps), std::end(kSectionMaps), in_section)) {
+      warnings.push_back(fmt::format("{}: \"{}\" has no effect", config.file, name));
+      continue;
+    }
+    if (!section.is_null() && !section.is_object()) {
+      return config.ErrorAt(section, name, "must hold maps of matrix files");
+    }
+    for (auto entry = section.begin(); section.is_object() && entry != section.end(); ++entry) {
+      if (std::none_of(std::begin(kSectionMaps), std::end(kSectionMaps),
+                       [&](const SectionMap& known) {
+                         return in_section(known) && known.key == entry.key();
+                       })) {
+        warnings.push_back(
+            fmt::format("{}: \"{}\" has no effect in {}", config.file, entry.key(), name));
+      }
+    }
+  }
+  MatrixFiles files;
+  for (const SectionMap& map : kSectionMaps) {
+    const json::Json* section = json::Find(config.root(), map.section);
+    if (section != nullptr && section->is_object()) {
+      MSP_RETURN_IF_ERROR(
+          ReadOne(config, *section, base, map.key, {map.from_the_left}, files, calibrations,
+                  map.of_target ? calibrations.target : calibrations.golden, warnings));
     }
   }
   return OkStatus();
@@ -209,32 +328,16 @@ Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibra
                         std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
   if (!config.root().is_object()) {
-    return config.ErrorAt(config.root(), "", "expected the keys mode and target_tensor_map");
+    return config.ErrorAt(config.root(), "",
+                          "expected right_matmul, left_matmul or left_right_matmul, with maps of "
+                          "matrix files");
   }
-  MSP_ASSIGN_OR_RETURN(const std::string mode, config.Text(config.root(), "mode", ""));
-  if (mode != "right_matmul" && mode != "left_matmul") {
-    warnings.push_back(
-        fmt::format("{}: the mode \"{}\" is unknown (right_matmul, left_matmul); "
-                    "the file is left out",
-                    file.string(), mode));
-    return OkStatus();
-  }
-  MSP_ASSIGN_OR_RETURN(const bool transpose, config.Bool(config.root(), "transpose", false));
-  const json::Json* scale_value = json::Find(config.root(), "scale");
-  double scale = 1;
-  if (scale_value != nullptr) {
-    if (!scale_value->is_number_integer() && !scale_value->is_number_float()) {
-      return config.ErrorAt(*scale_value, "scale", "must be a number");
-    }
-    scale = json::NumberOf(*scale_value);
-  }
-  const bool left = mode == "left_matmul";
-  const std::filesystem::path base = file.parent_path();
-  MatrixFiles files;
-  MSP_RETURN_IF_ERROR(ReadOne(config, base, "target_tensor_map", left, transpose, scale, files,
-                              calibrations, calibrations.target, warnings));
-  return ReadOne(config, base, "golden_tensor_map", left, transpose, scale, files, calibrations,
-                 calibrations.golden, warnings);
+  const auto has_section = [&](const SectionMap& map) {
+    return config.root().contains(std::string(map.section));
+  };
+  return std::any_of(std::begin(kSectionMaps), std::end(kSectionMaps), has_section)
+             ? ReadSections(config, file.parent_path(), calibrations, warnings)
+             : ReadOneMode(config, file.parent_path(), calibrations, warnings);
 }
 
 ProductBudget::ProductBudget(uint64_t file_bytes)
@@ -242,8 +345,42 @@ ProductBudget::ProductBudget(uint64_t file_bytes)
                       kMultiplicationsPerByte * std::min(file_bytes, kMostFileBytes)),
       bytes(kFreeProductBytes + kProductBytesPerByte * std::min(file_bytes, kMostFileBytes)) {}
 
+namespace {
+
+// Another shape of as many elements, row-major.
+TensorView Reshaped(const TensorView& view, Shape shape) {
+  TensorView reshaped = view;
+  reshaped.strides = ContiguousStrides(shape);
+  reshaped.shape = std::move(shape);
+  return reshaped;
+}
+
+Result<TensorBuffer> WithoutAxis(Result<TensorBuffer> product, size_t from_the_end) {
+  MSP_RETURN_IF_ERROR(product.status());
+  Shape shape = product->view().shape;
+  shape.erase(shape.end() - static_cast<std::ptrdiff_t>(from_the_end));
+  TensorBuffer less(product->view().dtype, shape);
+  const std::span<const std::byte> bytes = product->view().bytes();
+  std::copy(bytes.begin(), bytes.end(), less.mutable_bytes().begin());
+  return less;
+}
+
+}  // namespace
+
 Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView& matrix,
                                       bool from_the_left, ProductBudget& budget) {
+  // A vector is a row before a matrix and a column behind it; its axis is then dropped.
+  if (matrix.shape.size() == 1 && !tensor.shape.empty()) {
+    const int64_t size = matrix.shape[0];
+    return WithoutAxis(
+        MultiplyByMatrix(tensor, Reshaped(matrix, from_the_left ? Shape{1, size} : Shape{size, 1}),
+                         from_the_left, budget),
+        from_the_left && tensor.shape.size() > 1 ? 2 : 1);
+  }
+  if (tensor.shape.size() == 1 && from_the_left) {
+    return WithoutAxis(
+        MultiplyByMatrix(Reshaped(tensor, {tensor.shape[0], 1}), matrix, true, budget), 1);
+  }
   const size_t axes = tensor.shape.size();
   const bool fits = from_the_left ? axes >= 2 && tensor.shape[axes - 2] == matrix.shape[1]
                                   : axes >= 1 && tensor.shape[axes - 1] == matrix.shape[0];
@@ -307,6 +444,42 @@ void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std
             std::byte{0});
 }
 
+namespace {
+
+// A misspelt name leaves tensors as they are, which nothing else shows.
+void NameUnmet(const std::vector<Calibration>& calibrations, const Side& side,
+               std::vector<std::string>& warnings) {
+  constexpr size_t kMostNamed = 8;
+  std::unordered_set<std::string_view> names;
+  for (const SideRow& row : side.rows) {
+    names.insert(row.data_name);
+  }
+  std::vector<std::string> unmet;
+  for (const Calibration& calibration : calibrations) {
+    const std::string& pattern = calibration.data_names;
+    const bool met = pattern.find_first_of("*?") == std::string::npos
+                         ? names.contains(pattern)
+                         : std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+                             return base::GlobMatch(pattern, name);
+                           });
+    if (!met && std::find(unmet.begin(), unmet.end(), pattern) == unmet.end()) {
+      unmet.push_back(pattern);
+    }
+  }
+  if (!unmet.empty()) {
+    const size_t shown = std::min(unmet.size(), kMostNamed);
+    warnings.push_back(fmt::format(
+        "{} of {} names with a matrix match no tensor of {}: {}{}", unmet.size(),
+        calibrations.size(), side.tensor_folder.parent_path().string(),
+        base::Join(std::vector<std::string>(unmet.begin(),
+                                            unmet.begin() + static_cast<std::ptrdiff_t>(shown)),
+                   ", "),
+        shown < unmet.size() ? ", ..." : ""));
+  }
+}
+
+}  // namespace
+
 Result<TensorChanges> TensorChanges::Prepare(const V26Options& options, const Side& npu,
                                              const Side& bench, const PairResult& result,
                                              std::vector<std::string>& warnings) {
@@ -327,6 +500,8 @@ Result<TensorChanges> TensorChanges::Prepare(const V26Options& options, const Si
       MSP_RETURN_IF_ERROR(ReadCalibrations(file, changes.calibrations_, warnings));
     }
   }
+  NameUnmet(changes.calibrations_.target, npu, warnings);
+  NameUnmet(changes.calibrations_.golden, bench, warnings);
   changes.fused_ = options.backend != TrainingBackend::kNone;
   if (!changes.fused_) {
     changes.FindValidRows(options, result, warnings);
@@ -430,8 +605,11 @@ Result<std::optional<LoadedTensor>> TensorChanges::Load(bool of_npu, const SideR
     if (!concerns(calibration)) {
       continue;
     }
-    Result<TensorBuffer> product = MultiplyByMatrix(tensor.view(), calibration.matrix->view(),
-                                                    calibration.from_the_left, budget);
+    // Axes of size 1 do not count when tensors are compared, nor here.
+    TensorView squeezed = Squeezed(tensor.view());
+    squeezed.strides = ContiguousStrides(squeezed.shape);
+    Result<TensorBuffer> product =
+        MultiplyByMatrix(squeezed, calibration.matrix->view(), calibration.from_the_left, budget);
     if (product.ok()) {
       tensor = *std::move(product);
     } else if (failures++ < kMostFailuresOfARow) {

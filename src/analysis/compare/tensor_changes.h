@@ -31,9 +31,10 @@ struct Calibration {
   bool from_the_left = false;
 };
 
-// Reads `mode: right_matmul` (or left_matmul), `target_tensor_map` and `golden_tensor_map` ({matrix
-// file: [data_name, ...]}, relative to the YAML file), `transpose` and `scale`. What cannot be used
-// is a warning: those tensors are compared as they are.
+// Reads the sections `right_matmul`, `left_matmul` and `left_right_matmul` with their maps ({matrix
+// file: [data_name, ...]}), or the older layout: `mode: right_matmul` (or left_matmul),
+// `target_tensor_map` and `golden_tensor_map`, `transpose` and `scale`. What cannot be used is a
+// warning: those tensors are compared as they are.
 struct Calibrations {
   std::vector<Calibration> target;
   std::vector<Calibration> golden;
