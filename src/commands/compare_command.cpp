@@ -439,6 +439,16 @@ class CompareCommand final : public Command {
         Path("--postprocess --config", "FILE", &v26_.postprocess,
              "YAML file with calibration matrices that tensors are multiplied with before "
              "comparing"),
+        Text("--metric", "NAME=EXPRESSION", &metrics_,
+             "Column of your own, an expression over the sums of the comparison, such as "
+             "rmse=sqrt(difference_square_sum/count)"),
+        Path("--algorithms", "DIR", &options_.user_metrics.folder,
+             "Columns of your own: files alg_<name>.py of this folder with column_name() and "
+             "compare(a, b), which are run"),
+        Path("--python", "PATH", &options_.user_metrics.python_path,
+             "Python with PyTorch that runs the files of --algorithms", Default{"python3"}),
+        Number("--metric-seconds", "N", &options_.user_metrics.seconds,
+               "Time for the files of --algorithms per 256 MiB of tensors", kPositive),
         Text("--valid-rows", "NAME=KEYWORD", &valid_rows_,
              "Only the first rows of the outputs of calls with this name are valid; KEYWORD is the "
              "argument whose sum is their number"),
@@ -639,6 +649,7 @@ class CompareCommand final : public Command {
   bool consistent_check_ = false;
   std::string backend_;
   std::vector<std::string> valid_rows_;  // NAME=keyword
+  std::vector<std::string> metrics_;     // NAME=expression
   std::vector<int64_t> rank_ids_;
   std::vector<int64_t> step_ids_;
   analysis::kernel_dump::FusionRuleFiles fusion_rules_;  // of --mode offline_data
@@ -671,6 +682,14 @@ Status CompareCommand::FillV26(const Context& context) {
     }
     v26_.backend = backend_ == "fsdp" ? analysis::compare::TrainingBackend::kFsdp
                                       : analysis::compare::TrainingBackend::kMegatron;
+  }
+  for (const std::string& text : metrics_) {
+    const size_t at = text.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
+      return UsageError(fmt::format("--metric \"{}\": expected NAME=EXPRESSION", text))
+          .WithHint("for example --metric \"rmse=sqrt(difference_square_sum/count)\"");
+    }
+    options_.user_metrics.expressions.emplace_back(text.substr(0, at), text.substr(at + 1));
   }
   for (const std::string& text : valid_rows_) {
     const size_t at = text.find('=');

@@ -24,6 +24,7 @@
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/compare/tensor_changes.h"
 #include "src/analysis/compare/training_inference.h"
+#include "src/analysis/compare/user_metrics.h"
 #include "src/base/buffer_pool.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
@@ -174,17 +175,27 @@ void NoteLevels(const PairSides& sides, PairResult& result, Warnings& warnings) 
 
 Status CompareTensors(const Options& options, const PairSides& sides, const TensorLoader* loader,
                       base::ThreadPool& pool, PairResult& result, Warnings& warnings) {
-  if (!options.v26) {
-    CompareRealData(sides.npu, sides.bench, pool, options.quiet, result, loader);
+  std::unique_ptr<UserMetrics> user;
+  if (options.user_metrics.any()) {
+    MSP_ASSIGN_OR_RETURN(user, UserMetrics::Prepare(options.user_metrics, warnings));
+  }
+  const auto finish = [&] {
+    if (user != nullptr) {
+      user->Finish(result, warnings);
+    }
     return OkStatus();
+  };
+  if (!options.v26) {
+    CompareRealData(sides.npu, sides.bench, pool, options.quiet, result, loader, user.get());
+    return finish();
   }
   MSP_ASSIGN_OR_RETURN(
       const TensorChanges changes,
       TensorChanges::Prepare(*options.v26, sides.npu, sides.bench, result, warnings));
   CompareRealData(sides.npu, sides.bench, pool, options.quiet, result,
-                  changes.empty() ? loader : &changes);
+                  changes.empty() ? loader : &changes, user.get());
   Append(changes.Failures(), warnings);
-  return OkStatus();
+  return finish();
 }
 
 // Statistics and checksums need nothing but the rows.

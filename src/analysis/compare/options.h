@@ -45,6 +45,16 @@ struct NoiseRules {
   double absolute_tolerance = 0;
 };
 
+// Metrics of the user beside those of the table, of rows with tensors.
+struct UserMetricRules {
+  std::filesystem::path folder;  // of Python files alg_<name>.py; empty: none is run
+  std::filesystem::path python_path = "python3";  // what runs them
+  int64_t seconds = 600;                          // for all tensors that are given to it at a time
+  std::vector<std::pair<std::string, std::string>> expressions;  // column: over sums
+
+  bool any() const { return !folder.empty() || !expressions.empty(); }
+};
+
 // Dumps that are not described by a dump.json.
 struct FolderRules {
   std::optional<std::vector<int64_t>> rank_ids;  // present: MindSpore static-graph kernel compare
@@ -107,6 +117,7 @@ struct Options {
   NoiseRules noise;
   FolderRules folders;
   LayoutRules layout;
+  UserMetricRules user_metrics;
   OutputRules output;
   std::optional<V26Options> v26;  // absent: tables of 8.1.1
   bool allow_truncated = false;

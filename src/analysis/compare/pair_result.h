@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -144,6 +145,16 @@ struct RowResult {
   Distance distance;
 };
 
+// A cell of a column that the user defined.
+struct UserCell {
+  enum class Kind : uint8_t { kText, kNumber, kInteger };
+  Kind kind = Kind::kText;
+  double number = 0;
+  int64_t integer = 0;
+  std::string_view text = "unsupported";  // static, or kept by PairResult
+  std::string own_text = {};              // until it is kept there
+};
+
 // A bench row without partner that the table shows, too.
 struct BenchOnlyRow {
   uint32_t before = 0;  // index into PairResult::rows: the row it stands in front of
@@ -172,6 +183,9 @@ struct PairResult {
   std::string_view first_unreadable;  // the message of the first of them, in row order
   // The column Relation by row, kept by the arena; where layouts differ. Empty: no such column.
   std::vector<std::string_view> relations;
+  // Behind the metrics of tensors, by row; empty: none.
+  std::vector<std::string> user_columns;
+  std::vector<std::vector<UserCell>> user_cells;
   std::unique_ptr<report::TextArena> arena = std::make_unique<report::TextArena>();
 };
 

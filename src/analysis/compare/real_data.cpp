@@ -26,6 +26,7 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/statistics.h"
+#include "src/analysis/compare/user_metrics.h"
 #include "src/base/buffer_pool.h"
 #include "src/base/mapped_reads.h"
 #include "src/base/progress.h"
@@ -418,12 +419,13 @@ namespace {
 class RealDataComparison {
  public:
   RealDataComparison(const Side& npu, const Side& bench, base::ThreadPool& pool, PairResult& result,
-                     const TensorLoader* loader)
+                     const TensorLoader* loader, UserMetrics* user)
       : npu_(npu),
         bench_(bench),
         pool_(pool),
         result_(result),
         loader_(loader),
+        user_(user),
         scratch_(pool.thread_count() * 2) {
     for (std::vector<std::byte>& scratch : scratch_) {
       scratch.reserve(base::kReadWholeBelowBytes);
@@ -524,13 +526,13 @@ class RealDataComparison {
     if (count > kLargeTensorElements && count == bench->view.element_count() && !large_too) {
       return false;
     }
-    RealMetrics metrics = MetricsOf(*npu, *bench, bytes);
+    RealMetrics metrics = MetricsOf(index, *npu, *bench, bytes);
     if (loader_ != nullptr && loader_->Reconsider(npu_row, bench_row, metrics.distance)) {
       npu = OpenRow(npu_, true, npu_row, loader_, &scratch_[worker * 2]);
       bench = OpenRow(bench_, false, bench_row, loader_, &scratch_[worker * 2 + 1]);
       if (npu.ok() && bench.ok()) {
         uint64_t again = 0;
-        metrics = MetricsOf(*npu, *bench, &again);
+        metrics = MetricsOf(index, *npu, *bench, &again);
       }
     }
     compared_bytes_ += *bytes;
@@ -539,20 +541,32 @@ class RealDataComparison {
   }
 
   // `bytes`: those that were compared.
-  RealMetrics MetricsOf(OpenTensor& npu, OpenTensor& bench, uint64_t* bytes) {
+  RealMetrics MetricsOf(size_t row, OpenTensor& npu, OpenTensor& bench, uint64_t* bytes) {
     const bool squeezed = result_.edition == Edition::kV26;
     const TensorView n = squeezed ? Squeezed(npu.view) : npu.view;
     const TensorView b = squeezed ? Squeezed(bench.view) : bench.view;
+    const auto tell_user = [&](const ComparePartial* sums) {
+      if (user_ != nullptr) {
+        user_->Add(row, npu_.rows[result_.rows[row].pair.npu].name, sums, n, npu.whole(), b,
+                   bench.whole());
+      }
+    };
     if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b, result_.edition)) {
+      if (n.shape.empty() && b.shape.empty()) {
+        tell_user(nullptr);
+      }
       return *std::move(early);
     }
     *bytes = n.size_bytes() + b.size_bytes();
     const int64_t count = n.element_count();
-    return RealMetricsFromSums(
+    const ComparePartial sums =
         count > kLargeTensorElements
             ? SumsInChunks(npu, bench, n, b)
-            : SumsOfRuns(n, npu.whole(), b, bench.whole(), 0, count, result_.edition),
-        n, b);
+            : SumsOfRuns(n, npu.whole(), b, bench.whole(), 0, count, result_.edition);
+    if (sums.nonfinite_mismatch_count == 0) {
+      tell_user(&sums);
+    }
+    return RealMetricsFromSums(sums, n, b);
   }
 
   // The chunks' sums are merged in order of position: the same bits with one thread or many.
@@ -588,6 +602,7 @@ class RealDataComparison {
   base::ThreadPool& pool_;
   PairResult& result_;
   const TensorLoader* loader_;                   // may be null
+  UserMetrics* user_;                            // the same
   std::vector<std::vector<std::byte>> scratch_;  // two per worker
   std::mutex arena_mutex_;                       // of the messages and the list below
   std::vector<size_t> unreadable_rows_;
@@ -597,8 +612,8 @@ class RealDataComparison {
 }  // namespace
 
 void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
-                     PairResult& result, const TensorLoader* loader) {
-  RealDataComparison(npu, bench, pool, result, loader).Run(quiet);
+                     PairResult& result, const TensorLoader* loader, UserMetrics* user) {
+  RealDataComparison(npu, bench, pool, result, loader, user).Run(quiet);
 }
 
 Result<tensor::TensorBuffer> ReadWholeTensor(const std::filesystem::path& file) {

@@ -114,10 +114,13 @@ struct OpenTensor {
 Result<OpenTensor> OpenRow(const Side& side, bool of_npu, const SideRow& row,
                            const TensorLoader* loader, std::vector<std::byte>* scratch);
 
+class UserMetrics;  // user_metrics.h
+
 // Fills metrics, verdict, message and distance of every row of `result`. A file that cannot be read
 // marks its row. The values do not depend on the number of threads. Memory: two blocks per thread
 // besides mapped files.
 void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
-                     PairResult& result, const TensorLoader* loader = nullptr);
+                     PairResult& result, const TensorLoader* loader = nullptr,
+                     UserMetrics* user = nullptr);
 
 }  // namespace msprobe::analysis::compare

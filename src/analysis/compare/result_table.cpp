@@ -121,6 +121,12 @@ class TableLines {
           }
         }
       }
+      if (line.result != nullptr && !result_.user_cells.empty()) {
+        for (const UserCell& cell :
+             result_.user_cells[static_cast<size_t>(line.result - result_.rows.data())]) {
+          bytes += cell.text.size();
+        }
+      }
       bytes += kShortCells + (line.result == nullptr ? 0 : line.result->message.size());
       if (const std::vector<std::string>* frames = FramesOf(line)) {
         for (const std::string& frame : *frames) {
@@ -246,6 +252,25 @@ class TableLines::LineWriter {
                            ? Cell::Text(missing)
                            : MetricCell(line.result->metrics[i], table_, result_.edition));
     }
+    for (size_t i = 0; i < result_.user_columns.size(); ++i) {
+      cells_.push_back(
+          line.result == nullptr
+              ? Cell::Text(missing)
+              : CellOf(
+                    result_.user_cells[static_cast<size_t>(line.result - result_.rows.data())][i]));
+    }
+  }
+
+  Cell CellOf(const UserCell& cell) const {
+    switch (cell.kind) {
+      case UserCell::Kind::kNumber:
+        return std::isnan(cell.number) ? Cell::Text("") : NumberCell(cell.number, spec_);
+      case UserCell::Kind::kInteger:
+        return Cell::Integer(cell.integer);
+      case UserCell::Kind::kText:
+        break;
+    }
+    return Cell::Text(cell.text);
   }
 
   void AddStatistics(const Line& line) {
@@ -296,7 +321,8 @@ std::vector<std::string> MetricColumns(CompareMode mode) {
 }
 
 std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Edition edition,
-                                       bool with_layouts, bool with_pairing) {
+                                       bool with_layouts, bool with_pairing,
+                                       std::span<const std::string> user_columns) {
   const TableSpec& spec = SpecOf(edition);
   std::vector<std::string> columns = {
       std::string(kNpuNameColumn), "Bench Name",        "NPU Dtype", "Bench Dtype",
@@ -312,6 +338,7 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Editio
   } else {
     const std::vector<std::string> metrics = MetricColumns(mode);
     columns.insert(columns.end(), metrics.begin(), metrics.end());
+    columns.insert(columns.end(), user_columns.begin(), user_columns.end());
     add({"NPU max", "NPU min", "NPU mean", "NPU l2norm"});
     add({"Bench max", "Bench min", "Bench mean", "Bench l2norm"});
   }
@@ -346,9 +373,10 @@ constexpr std::string_view kSheetName = "Sheet";
 report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep) {
   const TableLines lines(npu, bench, result, stack, keep);
-  Table table(std::string(kSheetName),
-              ResultColumns(result.mode, stack != nullptr, result.edition,
-                            !result.npu_layouts.empty(), !result.paired_by.empty()));
+  Table table(
+      std::string(kSheetName),
+      ResultColumns(result.mode, stack != nullptr, result.edition, !result.npu_layouts.empty(),
+                    !result.paired_by.empty(), result.user_columns));
   lines.AddTo(0, lines.count(), table);
   return table;
 }
@@ -360,7 +388,7 @@ report::Table ResultTableInBlocks(const Side& npu, const Side& bench, const Pair
   return Table(
       std::string(kSheetName),
       ResultColumns(result.mode, stack != nullptr, result.edition, !result.npu_layouts.empty(),
-                    !result.paired_by.empty()),
+                    !result.paired_by.empty(), result.user_columns),
       lines->count(), needs_text_bytes ? lines->TextBytes() : 0,
       [lines](size_t first, size_t count, Table& rows) { lines->AddTo(first, count, rows); });
 }

@@ -23,7 +23,8 @@ std::vector<std::string> MetricColumns(CompareMode mode);
 // All headers of a mode.
 std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack,
                                        Edition edition = Edition::kV8, bool with_layouts = false,
-                                       bool with_pairing = false);
+                                       bool with_pairing = false,
+                                       std::span<const std::string> user_columns = {});
 
 // One table row per result row for which `keep` holds (all when null). `stack` non-null adds the
 // column NPU_Stack_Info. The table borrows texts from the sides and the result: it must not outlive
