@@ -41,9 +41,10 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
             mode: str | None = None, xlsx: bool = False, diff_analyze: bool = False, is_print_compare_log: bool = False,
             rank: str | Sequence[int] | int | None = None, step: str | Sequence[int] | int | None = None, consistent_check: bool = False,
             backend: str | None = None, module_mapping: PathLike | None = None, strict: bool = False, postprocess: PathLike | None = None,
-            valid_rows: str | None = None, fusion_rule_file: PathLike | None = None, quant_fusion_rule_file: PathLike | None = None,
-            close_fusion_rule_file: PathLike | None = None, threads: int | None = None, share: str | None = None, wait: float | None = None,
-            lang: str | None = None) -> Result:
+            metric: str | None = None, algorithms: PathLike | None = None, python: PathLike | None = None,
+            metric_seconds: int | None = None, valid_rows: str | None = None, fusion_rule_file: PathLike | None = None,
+            quant_fusion_rule_file: PathLike | None = None, close_fusion_rule_file: PathLike | None = None, threads: int | None = None,
+            share: str | None = None, wait: float | None = None, lang: str | None = None) -> Result:
     """Compare two dumps and name the first call that diverges.
 
     rows(): a row per tensor, with the columns of the result table: statistics or, of tensor dumps, measures such as Cosine and MaxAbsErr.
@@ -90,6 +91,10 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     module_mapping: With --consistent-check: YAML file with further lines `training module: inference module`.
     strict: Match and judge more strictly than the Python tool: see docs/commands/compare.md.
     postprocess: YAML file with calibration matrices that tensors are multiplied with before comparing.
+    metric: Column of your own, an expression over the sums of the comparison, such as rmse=sqrt(difference_square_sum/count).
+    algorithms: Columns of your own: files alg_<name>.py of this folder with column_name() and compare(a, b), which are run.
+    python: Python with PyTorch that runs the files of --algorithms (default: python3).
+    metric_seconds: Time for the files of --algorithms per 256 MiB of tensors (default: 600).
     valid_rows: Only the first rows of the outputs of calls with this name are valid; KEYWORD is the argument whose sum is their number.
     fusion_rule_file: With -m offline_data: graph of the compiled model as JSON, which names what its operators were fused from.
     quant_fusion_rule_file: Like --fusion-rule-file, for the quantised model.

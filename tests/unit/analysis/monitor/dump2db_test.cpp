@@ -57,13 +57,13 @@ TEST(RunDump2Db, SortsTheTensorsOfADumpByMetric) {
   const auto result = Convert(MSPROBE_TEST_DATA "/dump/gpt_recompute_mix/dump", files);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->file, files / "store/dump_data.trend.db");
-  EXPECT_EQ(result->rows, 566U);
+  EXPECT_EQ(result->rows, 619U);
   EXPECT_EQ(result->ranks, 1U);
   EXPECT_EQ(result->warnings.size(), 0U);
   EXPECT_EQ(Query(result->file,
                   "SELECT metric_name, count(*) FROM trend_data JOIN monitoring_metrics USING "
                   "(metric_id) GROUP BY metric_name ORDER BY metric_name"),
-            "backward|165;forward|202;parameters_grad|29;recompute|170");
+            "backward|165;forward|231;parameters_grad|29;recompute|194");
   EXPECT_EQ(
       Query(result->file,
             "SELECT rank, step, metric_name, norm, max, min FROM trend_data JOIN "
