@@ -51,7 +51,7 @@ struct Sum {
   std::string_view name;
   double (*of)(const ComparePartial&);
 };
-constexpr Sum kSums[] = {
+constexpr Sum kNamedSums[] = {
     {"count", [](const ComparePartial& s) { return static_cast<double>(s.element_count); }},
     {"different", [](const ComparePartial& s) { return static_cast<double>(s.different_count); }},
     {"dot", [](const ComparePartial& s) { return s.dot; }},
@@ -70,14 +70,15 @@ struct Function {
   size_t arguments;
   double (*of)(double, double);
 };
-constexpr Function kFunctions[] = {{"sqrt", 1, [](double a, double) { return std::sqrt(a); }},
-                                   {"abs", 1, [](double a, double) { return std::fabs(a); }},
-                                   {"exp", 1, [](double a, double) { return std::exp(a); }},
-                                   {"log", 1, [](double a, double) { return std::log(a); }},
-                                   {"log2", 1, [](double a, double) { return std::log2(a); }},
-                                   {"log10", 1, [](double a, double) { return std::log10(a); }},
-                                   {"min", 2, [](double a, double b) { return std::fmin(a, b); }},
-                                   {"max", 2, [](double a, double b) { return std::fmax(a, b); }}};
+constexpr Function kNamedFunctions[] = {
+    {"sqrt", 1, [](double a, double) { return std::sqrt(a); }},
+    {"abs", 1, [](double a, double) { return std::fabs(a); }},
+    {"exp", 1, [](double a, double) { return std::exp(a); }},
+    {"log", 1, [](double a, double) { return std::log(a); }},
+    {"log2", 1, [](double a, double) { return std::log2(a); }},
+    {"log10", 1, [](double a, double) { return std::log10(a); }},
+    {"min", 2, [](double a, double b) { return std::fmin(a, b); }},
+    {"max", 2, [](double a, double b) { return std::fmax(a, b); }}};
 
 double Operate(size_t sign, double a, double b) {
   switch (static_cast<char>(sign)) {
@@ -96,10 +97,10 @@ double Operate(size_t sign, double a, double b) {
 
 std::string KnownNames() {
   std::vector<std::string> names;
-  for (const Sum& sum : kSums) {
+  for (const Sum& sum : kNamedSums) {
     names.emplace_back(sum.name);
   }
-  for (const Function& function : kFunctions) {
+  for (const Function& function : kNamedFunctions) {
     names.push_back(fmt::format("{}()", function.name));
   }
   return base::Join(names, ", ");
@@ -206,15 +207,15 @@ class ExpressionParser {
       made_.steps_.push_back({Kind::kNumber, 0, *number});
       return {};
     }
-    for (size_t i = 0; i < std::size(kSums); ++i) {
-      if (kSums[i].name == word) {
+    for (size_t i = 0; i < std::size(kNamedSums); ++i) {
+      if (kNamedSums[i].name == word) {
         at_ = end;
         made_.steps_.push_back({Kind::kSum, i});
         return {};
       }
     }
-    for (size_t i = 0; i < std::size(kFunctions); ++i) {
-      if (kFunctions[i].name == word) {
+    for (size_t i = 0; i < std::size(kNamedFunctions); ++i) {
+      if (kNamedFunctions[i].name == word) {
         at_ = end;
         return Call(i, depth);
       }
@@ -227,7 +228,7 @@ class ExpressionParser {
       return Wrong();
     }
     MSP_RETURN_IF_ERROR(Sums(depth + 1));
-    if (kFunctions[function].arguments == 2) {
+    if (kNamedFunctions[function].arguments == 2) {
       if (!Take(',')) {
         return Wrong();
       }
@@ -261,13 +262,13 @@ double SumsExpression::Of(const ComparePartial& sums) const {
     if (step.kind == Kind::kNumber) {
       stack.push_back(step.number);
     } else if (step.kind == Kind::kSum) {
-      stack.push_back(kSums[step.which].of(sums));
+      stack.push_back(kNamedSums[step.which].of(sums));
     } else {
-      const bool two = step.kind == Kind::kOperator || kFunctions[step.which].arguments == 2;
+      const bool two = step.kind == Kind::kOperator || kNamedFunctions[step.which].arguments == 2;
       const double b = two ? pop() : 0;
       const double a = pop();
       stack.push_back(step.kind == Kind::kOperator ? Operate(step.which, a, b)
-                                                   : kFunctions[step.which].of(a, b));
+                                                   : kNamedFunctions[step.which].of(a, b));
     }
   }
   return stack.back();
