@@ -254,7 +254,7 @@ class Step:
     def _check_scale(self, step, held, has):
         """The optimizer is given one factor times what autograd accumulated."""
         incoming, rows = self._laws.incoming, self.rows
-        found, bounds, wholes = {}, {}, []
+        found, bounds, wholes, seen = {}, {}, [], {}
         for index, tensor in enumerate(self.owned):
             model = tensor if index not in self.link_of else self.link_of[index]
             slot = incoming.slots.get(id(model))
@@ -264,24 +264,13 @@ class Step:
                 self._report.broken(step, "gradient_scale", self.names[index], slot.changed, 1.0,
                                     "between two backward passes of a step what was accumulated was multiplied by %.4g: "
                                     "micro-batches do not count alike" % slot.changed)
-            if not self._laws.alone:
+            if not self._laws.alone or slot.total.numel() != rows.sizes[index]:
                 continue
-            sum_, size = slot.total.double().cpu(), slot.size.double().cpu()
-            now = rows.part(held, index)
-            square = float((sum_ * sum_).sum())
-            if not square > 0 or not bool(torch.isfinite(now).all() & torch.isfinite(sum_).all()):
-                continue
-            factor = float((now * sum_).sum()) / square
-            step_size = max(epsilon(local(model).dtype), epsilon(optimizers.own_gradient(tensor, True).dtype) if tensor.grad is None else epsilon(tensor.grad.dtype))
+            given = optimizers.own_gradient(tensor, True) if tensor.grad is None else tensor.grad
             # Each addition rounds once to the format of the gradient, a change of it once more.
-            allowed = (slot.count + 6) * step_size * size * abs(factor) + 2e-7 * abs(factor) + 1e-30
-            if step_size > 1e-4:
-                allowed = allowed + 6e-8   # the smallest numbers of half precision
-            error = (now - factor * sum_).abs()
-            wholes.append(index)
-            if bool((error <= allowed).all()):
-                found[index] = factor
-                bounds[index] = float(allowed.max() / (size.max() * max(abs(factor), 1e-30) + 1e-300)) + 1e-6
+            seen[index] = (slot, (slot.count + 6) * max(epsilon(local(model).dtype), epsilon(given.dtype)))
+        if seen:
+            self._fit(held, seen, found, bounds, wholes)
         if not self._laws.alone:
             self._report.leave_out("gradient_scale", "several processes: see reduction")
             return
@@ -310,6 +299,27 @@ class Step:
         self._report.checked("gradient_scale", len(wholes))
         self._check_factor(step, factor)
         self._laws.note_factor(step, factor)
+
+    def _fit(self, held, seen, found, bounds, wholes):
+        """The factor of each gradient over what was accumulated, as far as it is one within rounding."""
+        rows = self.rows
+        empty = [torch.zeros(size) for size in rows.sizes]
+        sum_, _ = rows.gather([seen[index][0].total if index in seen else empty[index] for index in range(rows.count)])
+        size, _ = rows.gather([seen[index][0].size if index in seen else empty[index] for index in range(rows.count)])
+        unit = [seen[index][1] if index in seen else 0.0 for index in range(rows.count)]
+        square, finite = rows.sums(sum_ * sum_), ~rows.any(~(torch.isfinite(held) & torch.isfinite(sum_)))
+        factor = rows.sums(held * sum_) / square
+        spread = rows.spread(factor)
+        half = rows.spread([6e-8 if one > 6e-4 else 0.0 for one in unit])   # the smallest numbers of half precision
+        allowed = rows.spread(unit) * size * spread.abs() + 2e-7 * spread.abs() + 1e-30 + half
+        wrong = rows.any((held - spread * sum_).abs() > allowed)
+        judged = (finite & (square > 0)).tolist()
+        for index, (value, is_wrong) in enumerate(zip(factor.tolist(), wrong.tolist())):
+            if index in seen and judged[index]:
+                wholes.append(index)
+                if not is_wrong:
+                    found[index] = value
+                    bounds[index] = unit[index] + 1e-6
 
     def _check_factor(self, step, factor):
         """Without a loss scale nothing makes all gradients larger: a clip makes them smaller, a scale would have been there from the start."""
