@@ -135,10 +135,18 @@ std::vector<std::string> WithoutLongNamesOfOneDash(const Node& program,
                                                    std::vector<std::string> arguments) {
   const Node* node = &program;
   size_t values = 0;  // arguments that are values of the flag before
+  constexpr size_t kLongAgo = 2;
+  size_t since_optional = kLongAgo;  // arguments behind a flag whose value may be left out
+  size_t place = 0;
   for (std::string& argument : arguments) {
     if (argument == "--") {
+      if (since_optional < kLongAgo) {  // the parser takes it for the end of that flag's values
+        arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(place), "--");
+      }
       break;
     }
+    ++place;
+    since_optional = std::min(since_optional + 1, kLongAgo);
     if (values > 0) {
       --values;
       continue;
@@ -152,6 +160,7 @@ std::vector<std::string> WithoutLongNamesOfOneDash(const Node& program,
       }
       continue;
     }
+    since_optional = kLongAgo;
     const std::string_view name = NameIn(argument);
     const Flag* const flag = FindFlag(*node, name);
     if (flag == nullptr) {
@@ -159,6 +168,7 @@ std::vector<std::string> WithoutLongNamesOfOneDash(const Node& program,
     }
     if (!flag->is_switch() && name.size() == argument.size()) {
       values = flag->arguments.least;
+      since_optional = values == 0 ? 0 : kLongAgo;
     }
     if (IsLongWithOneDash(name)) {
       argument.replace(0, name.size(), flag->name);
