@@ -122,6 +122,7 @@ COMMANDS = {
     "graph": Command("graph {data}/graph/compare_shape_dtype_arity_zero/npu {data}/graph/compare_shape_dtype_arity_zero/bench -o out",
                      "error", "DIFFERENT"),
     "graph_visualize": Command("graph_visualize -tp {example}/npu/step0 -o out", None, "BUILT"),
+    "hang": Command("hang {example}/hang -o out", "hang", "HANG"),
     "isolate": Command("isolate -r {example}/bench -o out -- sh script.sh", "guilty", "GUILTY", LAUNCH, isolation),
     "merge_result": Command("merge_result -i {data}/compare/pt_merge_statistics/results -o out "
                             "-config {data}/compare/pt_merge_statistics/config.yaml", None, "MERGED"),

@@ -64,6 +64,7 @@ def commands():
                 files=("--junit",)),
         Command("graph", ["graph"] + [folder + "/step0" for folder in dumps] + ["-q", "--format", "vis,db,explorer,trace"], "-o", stamped=True,
                 files=("--junit",)),
+        Command("hang", ["hang", str(REPOSITORY / "docs/example/hang"), "-q", "--format", "csv,html"], "-o", files=("--junit",)),
         Command("recheck", ["recheck", str(data / "recheck/npu"), "-q", "--format", "csv,xlsx"], "-o", stamped=True, files=("--junit",)),
         Command("repro", ["repro", str(data / "recheck/npu"), "Functional.gelu.0", "-q"], "-o"),
         Command("response_anomaly", ["response_anomaly", str(data / "response_anomaly/toy/requests.jsonl"), "-q", "--format", "csv,jsonl"],
