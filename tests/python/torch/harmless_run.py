@@ -16,7 +16,7 @@ import torch
 from harmless_models import MODELS
 
 STEPS = 3
-MONITOR = {"targets": {}, "laws": "all", "replay_steps": 2, "xy_distribution": True, "wg_distribution": True, "mv_distribution": True,
+MONITOR = {"targets": {}, "xy_distribution": True, "wg_distribution": True, "mv_distribution": True,
            "param_distribution": True, "step_interval": 1,
            "ops": ["norm", "min", "max", "mean", "nans"]}
 
