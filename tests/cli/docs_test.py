@@ -231,7 +231,8 @@ class Docs(unittest.TestCase):
             shutil.copy(table, folder / ("results/compare_result_rank%d_20250101000000.xlsx" % rank))
         words = {"NPU": "npu_dump", "BENCH": "bench_dump", "DUMP": "npu_tensors", "GOOD": "bench_tensors", "CALL": "Functional.gelu.0", "CKPT": "gpu_ckpt",
                  "REFERENCE": "npu_ckpt", "RESULTS": "results", "PATH": "npu_dump", "RUN": "watched_run", "DIR": "one", "REQUESTS": "responses/requests.jsonl",
-                 "NPU.zip": "docs/example/config_check/npu.zip", "GPU.zip": "docs/example/config_check/gpu.zip", "PROFILE": "before_ascend_pt"}
+                 "NPU.zip": "docs/example/config_check/npu.zip", "GPU.zip": "docs/example/config_check/gpu.zip", "PROFILE": "before_ascend_pt",
+                 "TRACES": "docs/example/hang"}
         special = {"nan_analyze": {"DUMP": "nan_dump/step0"}, "parse": {"DUMP": "kernel_dump/dumps"}, "perf_compare": {"REFERENCE": "after_ascend_pt"},
                    "grad_compare": {"RUN": "grad_npu", "REFERENCE": "grad_gpu"}, "rl_compare": {"RUN": "run_a", "REFERENCE": "run_b"},
                    "run_ut": {"DUMP": "operators_dump"}, "graph": {"DUMP": "npu_dump"}, "isolate": {"GOOD": "modules_dump"}}

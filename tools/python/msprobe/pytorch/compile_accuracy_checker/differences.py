@@ -47,7 +47,7 @@ class ModuleDiff:
         self.name = name
         self.note = note
         for check in CHECKS:
-            setattr(self, check, lists.get(check))
+            vars(self)[check] = lists.get(check)
 
     def passed(self):
         if self.note == IGNORED or self.note.startswith("SKIP"):

@@ -197,7 +197,7 @@ class PrecisionChecker:
 
     def wrap(self, module, name=None):
         """This module is compiled."""
-        setattr(module, _WRAPPED, True)
+        vars(module)[_WRAPPED] = True
         return module
 
     def wrap_by_policy(self, model, types):
@@ -217,7 +217,7 @@ class PrecisionChecker:
 
     def ignore(self, module):
         """Neither this module nor what is in it is looked at."""
-        setattr(module, _IGNORED, True)
+        vars(module)[_IGNORED] = True
 
     def ignore_by_policy(self, model, types):
         for module in model.modules():
