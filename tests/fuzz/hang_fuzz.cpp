@@ -25,8 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
   }
-  const auto findings =
-      hang::Run({.path = traces, .output = folder.path() / "result", .threads = 1, .quiet = true});
+  const std::filesystem::path result = folder.path() / "result";
+  std::filesystem::remove_all(result);
+  const auto findings = hang::Run({.path = traces, .output = result, .threads = 1, .quiet = true});
   if (!findings.ok() || findings->map.states.size() != findings->map.ranks.size() ||
       hang::MakeDocument(*findings).verdict.word.empty()) {
     std::abort();
