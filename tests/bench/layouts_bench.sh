@@ -11,7 +11,7 @@
 set -euo pipefail
 rows=20000
 planning=0
-while [ "${1:-}" != "${1#--}" ]; do
+while [ $# -gt 0 ] && [ "$1" != "${1#--}" ]; do
   case $1 in
     --rows) rows=$2 ;;
     --planning) planning=$2 ;;
