@@ -167,7 +167,7 @@ class RecordingReader {
 
   explicit RecordingReader(const Source& source) : source_(source) {}
 
-  // False where there is no list `entries`.
+  // Returns false if the file has no list `entries`.
   Result<bool> Read(Recording& made) {
     made_ = &made;
     std::optional<Node> entries;

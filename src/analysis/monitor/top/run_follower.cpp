@@ -290,21 +290,27 @@ FollowedSeries& RunFollower::SeriesOf(const File& file, int32_t stage, const std
   return series_[place->second];
 }
 
-// anomaly.json is written anew as a whole: it is read again when it is another file.
+// Files of alerts are written anew as a whole: each is read again when it is another file.
+bool RunFollower::IsNewer(const fs::path& path) {
+  std::error_code none;
+  const uint64_t size = fs::file_size(path, none);
+  const fs::file_time_type written = none ? fs::file_time_type() : fs::last_write_time(path, none);
+  auto& known = alert_files_[path.string()];
+  if (none || known == std::pair(size, written)) {
+    return false;
+  }
+  known = {size, written};
+  return true;
+}
+
 // Broken laws are alerts, too.
 bool RunFollower::ReadLaws(const std::vector<RankFolder>& folders) {
   bool changed = false;
   for (const RankFolder& folder : folders) {
     const fs::path path = folder.path / "laws.csv";
-    std::error_code none;
-    const uint64_t size = fs::file_size(path, none);
-    const fs::file_time_type written =
-        none ? fs::file_time_type() : fs::last_write_time(path, none);
-    auto& known = alert_files_[path.string()];
-    if (none || known == std::pair(size, written)) {
+    if (!IsNewer(path)) {
       continue;
     }
-    known = {size, written};
     changed = true;
     std::vector<Alert>& list = alerts_by_file_[path.string()];
     list.clear();
@@ -324,15 +330,9 @@ void RunFollower::ReadAlerts(const std::vector<RankFolder>& folders) {
   }
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
     const fs::path path = folder / name / "anomaly.json";
-    std::error_code none;
-    const uint64_t size = fs::file_size(path, none);
-    const fs::file_time_type written =
-        none ? fs::file_time_type() : fs::last_write_time(path, none);
-    auto& known = alert_files_[path.string()];
-    if (none || known == std::pair(size, written)) {
+    if (!IsNewer(path)) {
       continue;
     }
-    known = {size, written};
     changed = true;
     std::vector<Alert>& list = alerts_by_file_[path.string()];
     list.clear();

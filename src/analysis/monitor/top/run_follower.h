@@ -99,6 +99,7 @@ class RunFollower {
   FollowedSeries& SeriesOf(const File& file, int32_t stage, const std::string& name,
                            int32_t micro_step, int64_t rank);
   void ReadAlerts(const std::vector<RankFolder>& folders);
+  bool IsNewer(const std::filesystem::path& path);        // than when it was read last
   bool ReadLaws(const std::vector<RankFolder>& folders);  // whether there are new ones
   void RateRanks(Clock::time_point now);
   void Report(std::string text);

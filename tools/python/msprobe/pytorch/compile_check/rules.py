@@ -661,7 +661,7 @@ def _matrix_product(a, b, dtype):
     value = torch.matmul(one, other)
     rows = torch.linalg.vector_norm(one, dim=-1, keepdim=True)
     columns = torch.linalg.vector_norm(other, dim=-2, keepdim=True)
-    # Rounding the result adds a unit of what is no larger than both norms, and the least value of the dtype is within its root twice.
+    # Rounding adds at most a unit of the product of both norms; `least` times `least` is the smallest value of the dtype.
     least = math.sqrt(TINY[dtype])
     error = (rows * (_product_units(dtype, one.shape[-1]) + unit(dtype)) + least) * (columns + least)
     for item, norm, first in ((a, columns, True), (b, rows, False)):
