@@ -198,6 +198,31 @@ def _up(w, x):
     return F.interpolate((x * w)[None, None], scale_factor=2.0, mode="nearest") + F.avg_pool2d((x * w).repeat(2, 2)[None, None], 3, 1, 1)
 
 
+@torch.library.custom_op("msprobe_tests::product_into", mutates_args=("out",))
+def product_into(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    torch.mm(a, b, out=out)
+
+
+@torch.library.custom_op("msprobe_tests::scale_by", mutates_args=("x",))
+def scale_by(x: torch.Tensor, factor: float) -> None:
+    x.mul_(factor)
+
+
+product_into.register_fake(lambda out, a, b: None)
+scale_by.register_fake(lambda x, factor: None)
+
+
+def _own_operators(w, x):
+    """Operators that write into their arguments, as engines have them: a buffer that nobody has written, and values that are there."""
+    with torch.no_grad():
+        hidden = torch.relu(x * w)
+        out = torch.empty(x.shape[0], x.shape[0])
+        product_into(out, hidden, hidden.t())
+        gate = torch.sigmoid(out) + 1
+        scale_by(gate, 0.5)
+        return torch.tanh(gate * 3 - hidden.sum(-1, keepdim=True)), gate
+
+
 def _normal(*shape):
     return torch.randn(*shape)
 
@@ -280,6 +305,7 @@ MODELS = {
     "gated": _function(_gated, _x),
     "group_norm": _function(_group, _x),
     "pooling": _function(_up, _x),
+    "own_operators": _function(_own_operators, _x),
     "dynamic": _dynamic,
     "adamw": _optimizer(lambda parameters: torch.optim.AdamW(parameters, 1e-2)),
     "sgd": _optimizer(lambda parameters: torch.optim.SGD(parameters, 1e-1, momentum=0.9)),

@@ -22,8 +22,8 @@ from msprobe.pytorch.compile_check.bounded import WITHIN, Bounded, Casts, NoRule
 from msprobe.pytorch.compile_check.eager import EagerCall
 from msprobe.pytorch.compile_check.evaluation import Evaluation
 from msprobe.pytorch.compile_check.graphs import code_of, module_of
-from msprobe.pytorch.compile_check.operators import (LOOSE, PLAIN, bounded_arguments, first_dtype, how_wrong, labels_of, tensors_in,
-                                                      written_arguments)
+from msprobe.pytorch.compile_check.operators import (LOOSE, PLAIN, bounded_arguments, first_dtype, how_wrong, labels_of, named_written,
+                                                      tensors_in, written_arguments)
 from msprobe.pytorch.compile_check.repro import Extract, place_of, source_of_kernel, source_of_operator
 from msprobe.pytorch.compile_check.rows import NOT_CHECKED, RIGHT, WRONG
 from msprobe.pytorch.compile_check.search import Search, is_part, is_view, static_shape
@@ -309,6 +309,8 @@ class CheckedCall:
             self._suspect(kernel.name, name, item, *best, evaluation)
 
     def _suspect(self, kernel_name, name, item, node, far, evaluation):
+        # This kernel has to leave the node: an earlier one left what it is made of, rightly.
+        self._suspects = [suspect for suspect in self._suspects if suspect.judged or not suspect.only_if_used or suspect.node is not node]
         self._supposed.put(item, node, _shape_of(evaluation, node))
         self._lying[id(item)] = node
         suspect = Suspect(kernel_name, name, is_part(item), item.dtype, item.numel(), node, far, evaluation.made_of(node))
@@ -410,7 +412,9 @@ class CheckedCall:
                 results = result if isinstance(result, (list, tuple)) else (result,)
                 extract.places = {label: place_of(item, args, kwargs, results) for label, item in zip(names, outputs)}
             self._extract = extract
-            self._safely((name, output), self._judge_extern, function, name, output, given, known, supposed, outputs, names)
+            taken = self._safely((name, output), self._take_changed, function, args, kwargs, name, result, names)
+            if not taken:
+                self._safely((name, output), self._judge_extern, function, name, output, given, known, supposed, outputs, names)
             self._safely((name, output), self._end_extract)
             self._recorded(name, names, outputs)
         return result
@@ -470,6 +474,32 @@ class CheckedCall:
                 self._expects(label, expected[index], [])
             held = expected[index] if far is not None else None
             self._link_extern(function, name, label, item, held, far, evaluation, with_suspects, supposed, reason)
+
+    def _take_changed(self, function, args, kwargs, name, result, names):
+        """Whether the operator is the program's own or a library's that changes its arguments, of which nothing is known: what it leaves is taken
+        as it is, for what comes after it. Its calls have the order of the graph."""
+        if not function._schema.is_mutable or rules.has_rule(function) or rules.name_of(function) in rules.RANDOM:
+            return False
+        node, returned, changed = next((call for call in self._graph.changed_by(function) if call[0] not in self._matched), (None, (), {}))
+        if node is None:
+            return False
+        self._matched.add(node)
+        written = written_arguments(function, args, kwargs)
+        for item in written:
+            self._written(item)
+            self._strange.add(Buffers.place(item))
+        for part, item in zip(returned, result if isinstance(result, (tuple, list)) else (result,)):
+            if part is not None and isinstance(item, torch.Tensor):
+                self._known(item, [part], None)
+        for name_of_argument, item in named_written(function, args, kwargs):
+            part = changed.get(name_of_argument)
+            if part is not None and _is_whole(item, part.meta.get("val")):
+                self._known(_whole(item, part.meta["val"]), [part], None)
+                self._lying[id(item)] = part
+        reason = "%s changes its arguments; what it leaves is taken as it is" % rules.name_of(function)
+        for label, item in zip(names, [item for item in written if item.numel()]):
+            self._row(name, label, NOT_CHECKED, item, None, [node], reason=reason)
+        return True
 
     def _take_seeds(self, name, output, outputs):
         """What the wrapper draws: the next node that draws numbers and fits."""
@@ -632,6 +662,20 @@ def _names_of(names, tensors):
 def _shape_of(evaluation, node):
     value = evaluation.value(node) if node is not None else None
     return tuple(value.value.shape) if isinstance(value, Bounded) else None
+
+
+def _is_whole(tensor, value):
+    """Whether a buffer of the graph, whose fake `value` is known, can be what a tensor is, or is a view of."""
+    if not isinstance(value, torch.Tensor) or tensor.dtype != value.dtype:
+        return False
+    if tensor.dim() == value.dim() and all(type(other) is not int or size == other for size, other in zip(tensor.shape, value.shape)):
+        return True
+    return all(type(size) is int for size in tuple(value.shape) + tuple(value.stride())) and \
+        tensor.untyped_storage().nbytes() == value.numel() * value.element_size()
+
+
+def _whole(tensor, value):
+    return tensor if tensor.dim() == value.dim() else torch.as_strided(tensor, value.shape, value.stride(), 0)
 
 
 def _each_once(texts):

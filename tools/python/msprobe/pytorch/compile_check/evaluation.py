@@ -34,7 +34,7 @@ class Evaluation:
         while waiting:  # in order: what a node needs has been seen before it
             place = heapq.heappop(waiting)
             node = graph.nodes[place]
-            if place == last or node in available or node in free or node.op != "call_function":
+            if place == last or node in available or node in free or node.op != "call_function" or graph.is_functionalized(node):
                 continue
             last = place
             if all(item in available or item in free or item in self._numbers or item is _shape_only(node)

@@ -4,6 +4,7 @@ code, and the module of generated code that runs.
 The graph is a copy of what AOTAutograd handed to inductor, made in every process, also where the code itself comes from
 a cache. So nothing depends on what inductor remembers of the way from nodes to kernels.
 """
+import operator
 import os
 import re
 
@@ -17,6 +18,7 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 # `cpp_fused_add_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r'''`
 _KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(", re.MULTILINE)
 _SIGNATURE = re.compile(r"extern \"C\"[^(]*?\(([^)]*)\)", re.DOTALL)
+_FUNCTIONALIZED = ("auto_functionalized", "auto_functionalized_v2")
 _PARAMETER = re.compile(r"(const\s+)?([\w:<>]+)\s*(\*?)\s*(?:__restrict__\s*)?(\w+)\s*$")
 
 
@@ -144,6 +146,27 @@ class Graph:
 
     def is_random(self, node):
         return node.op == "call_function" and name_of(node.target) in RANDOM
+
+    def changed_by(self, function):
+        """[(node, [the nodes of what it returns], {name of an argument: the node of the buffer that it lies in, as it is left})] of the calls of an
+        operator that changes its arguments, in order; None for what nothing needs. A graph has such a call as a higher-order operator that returns
+        the changed buffers behind the results."""
+        returned = max(len(function._schema.returns), 1)  # None has a place, too
+        names = [argument.name for argument in function._schema.arguments if argument.alias_info is not None and argument.alias_info.is_write]
+        found = []
+        for node in self.nodes:
+            if not self.is_functionalized(node) or node.args[0] is not function:
+                continue
+            parts = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+            places = {name: node.kwargs.get("_%s_base_index" % name, index) for index, name in enumerate(names)}
+            found.append((node, [parts.get(index) for index in range(returned)],
+                          {name: parts.get(returned + place) for name, place in places.items() if isinstance(place, int)}))
+        return found
+
+    @staticmethod
+    def is_functionalized(node):
+        """Whether it is the call of an operator that changes its arguments, which no generated kernel computes."""
+        return node.op == "call_function" and str(node.target) in _FUNCTIONALIZED
 
     def is_move(self, node):
         return node.op == "call_function" and name_of(node.target) in MOVES

@@ -27,11 +27,16 @@ def labels_of(output, outputs):
 
 
 def written_arguments(function, args, kwargs):
+    return [tensor for _, tensor in named_written(function, args, kwargs)]
+
+
+def named_written(function, args, kwargs):
+    """[(name of an argument, tensor)] of what the operator writes."""
     written = []
     for index, argument in enumerate(function._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = kwargs.get(argument.name, args[index] if index < len(args) else None)
-            written.extend(tensors_in(value))
+            written.extend((argument.name, tensor) for tensor in tensors_in(value))
     return written
 
 

@@ -16,6 +16,7 @@ class Search:
         self._tried = {}  # (id(tensor), node): Distance
         self._judged = ()  # (tensor, what it was held against, Distance)
         self._reasons = {}
+        self._not_computed = set()  # (id(tensor), node): that it is not known what the node would be
 
     def judged(self, item, expected, far):
         """What is known already."""
@@ -44,7 +45,7 @@ class Search:
 
     def _fits(self, node, item):
         value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor) or value.dtype != item.dtype:
+        if not isinstance(value, torch.Tensor) or value.dtype != item.dtype or rules.name_of(node.target) in _UNWRITTEN:
             return False
         sizes = list(value.shape)
         if not all(type(size) is int for size in sizes):
@@ -87,10 +88,11 @@ class Search:
                 expected = self._evaluation.value(node)
             except NoRule as error:
                 self._reasons.setdefault(id(item), str(error))
+                self._not_computed.add(key)
                 return None
             if not isinstance(expected, Bounded) or expected.value.numel() != item.numel():
                 return None
-            if tuple(expected.value.shape) != tuple(item.shape) and not item.is_contiguous():
+            if _sizes(expected.value) != _sizes(item) and not item.is_contiguous():
                 return None
             if self._judged and self._judged[0] is item and self._judged[1] is expected:
                 self._tried[key] = self._judged[2]
@@ -131,13 +133,13 @@ class Search:
         """(node, distance) of the node that this output should be: one that others need, that is in no other buffer. `fused(node)`:
         whether the kernel's name says that it computes a node. Constants are asked of kernels that are given nothing and of parts
         of a larger buffer, views of kernels that only move elements: others have them in no buffer."""
-        available = set(self._reachable)
-        computed = [node for node in self._evaluation.reachable(fused) if not self._graph.is_move(node) and node not in self._graph.free_nodes]
+        available = set(self._evaluation.reachable(fused))
+        computed = [node for node in available if not self._graph.is_move(node) and node not in self._graph.free_nodes]
         constants = not self._evaluation.is_given or is_part(item)
         views = not computed
         best = None
         for node in self._candidates(item):
-            if (id(item), node) in self._tried and self._tried[(id(item), node)] is None:
+            if (id(item), node) in self._not_computed:
                 return None  # a node that cannot be computed may be it
             is_constant = node in self._graph.free_nodes
             if not self._needed(node, available) or is_constant and not constants or is_view(node) and not is_constant and not views or \
@@ -196,6 +198,7 @@ class Search:
 
 # Whose arguments are written where they end up: part by part into one buffer, or into an argument of the graph.
 _STORED = frozenset(("cat", "stack", "hstack", "vstack", "copy_"))
+_UNWRITTEN = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))  # of no value
 _VIEWS = frozenset("""view _unsafe_view reshape permute transpose t expand unsqueeze squeeze slice select alias detach split
 split_with_sizes unbind diagonal as_strided lift_fresh_copy""".split())
 
@@ -207,6 +210,11 @@ def is_view(node):
 def is_part(tensor):
     """Whether it lies in a larger buffer, as parts of a concatenation do."""
     return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+
+
+def _sizes(tensor):
+    """Without those of 1, which order no elements."""
+    return [size for size in tensor.shape if size != 1]
 
 
 def static_shape(node):
