@@ -97,7 +97,7 @@ class Buffers:
 class Suspect:
     """An output of a kernel that does not have the value of any node; `node` is the one that it may have to be. Has a dtype, as a tensor has."""
 
-    __slots__ = ("kernel", "output", "is_part", "dtype", "count", "node", "far", "nodes", "judged", "extract", "expected", "only_if_used")
+    __slots__ = ("kernel", "output", "is_part", "dtype", "count", "node", "far", "nodes", "judged", "extract", "expected", "only_if_used", "is_copy")
 
     def __init__(self, kernel, output, part, dtype, count, node, far, nodes):
         self.kernel = kernel
@@ -111,6 +111,7 @@ class Suspect:
         self.judged = False
         self.extract = self.expected = None
         self.only_if_used = False
+        self.is_copy = False  # of a node that lies elsewhere, too
 
 
 class CheckedCall:
@@ -302,6 +303,11 @@ class CheckedCall:
             left = fewer
         for name, item in left:
             best = None if unknown else search.nearest(item, graph.fused(kernel.name))
+            spoilt = None if unknown or best is not None else search.spoilt_copy(item, known)
+            if spoilt is not None:
+                self._suspect(kernel.name, name, item, *spoilt, evaluation)
+                self._suspects[-1].is_copy = True
+                continue
             if best is None:
                 self._strange.add(Buffers.place(item))
                 self._row(kernel.name, name, NOT_CHECKED, item, reason=search.reason(item) or (UNKNOWN if unknown else INTERMEDIATE))
@@ -356,7 +362,7 @@ class CheckedCall:
         """At the end: a node that lies in no buffer is in the one that is nearest to it."""
         left = sorted((suspect for suspect in self._suspects if not suspect.judged and not suspect.only_if_used), key=lambda suspect: (-suspect.far.share, suspect.far.ratio))
         for suspect in left:
-            if suspect.node in self._matched and not (suspect.is_part and suspect.node in self._graph.free_nodes):
+            if suspect.node in self._matched and not suspect.is_copy and not (suspect.is_part and suspect.node in self._graph.free_nodes):
                 self._row(suspect.kernel, suspect.output, NOT_CHECKED, suspect, reason=INTERMEDIATE, extract=suspect.extract)
             else:
                 self._accuse(suspect)

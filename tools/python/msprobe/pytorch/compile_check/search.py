@@ -153,6 +153,24 @@ class Search:
                 best = (order, node, far)
         return None if best is None else best[1:]
 
+    def spoilt_copy(self, item, known):
+        """(node, distance) where an output has a good part of the elements of a node in their places, without being it: a copy in another layout of
+        what the kernel was given, or of what it left elsewhere. None for other values."""
+        for node in list(known) + [node for node in self._reachable if node in self._matched and not is_view(node)]:
+            try:
+                expected = self._evaluation.value(node)
+            except NoRule:
+                continue
+            if not isinstance(expected, Bounded) or node.meta["val"].dtype != item.dtype or _sizes(expected.value) != _sizes(item):
+                continue
+            value = expected.value.reshape(item.shape).to(item.dtype)
+            there = value != 0
+            same = int((there & (value == item)).sum())
+            if _LEAST_COPIED * int(there.sum()) <= same and same > 1:
+                far = self.distance_to(node, item)
+                return (node, far) if far is not None and far.ratio > 1 else None
+        return None
+
     def covers_more(self, item, found, kernel_name):
         """(node, distance) where the only output of a kernel must be another node than `found`: one whose value it does not have, and that is made
         of more of the operators in the kernel's name. Masks and constants are easily alike; None for other values."""
@@ -198,6 +216,7 @@ class Search:
 
 # Whose arguments are written where they end up: part by part into one buffer, or into an argument of the graph.
 _STORED = frozenset(("cat", "stack", "hstack", "vstack", "copy_"))
+_LEAST_COPIED = 0.25  # of the elements that are not zero
 _UNWRITTEN = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))  # of no value
 _VIEWS = frozenset("""view _unsafe_view reshape permute transpose t expand unsqueeze squeeze slice select alias detach split
 split_with_sizes unbind diagonal as_strided lift_fresh_copy""".split())
