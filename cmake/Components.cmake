@@ -14,6 +14,7 @@ set(MSPROBE_COMPONENTS
   "analysis/isolate:dump report base"
   "analysis/compile_check:report base"
   "analysis/inspect:checkpoint dump io json kernels report tensor base"
+  "analysis/bisect:json report base"
   "analysis/hang:dump io json report base"
   "device:tensor base"
   "monitor:json kernels tensor base"
@@ -41,7 +42,7 @@ set(MSPROBE_COMPONENTS
   "analysis/accuracy:online dump io kernels json report tensor base"
   "analysis/repro:analysis/accuracy analysis/recheck reference dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:digest analysis/accuracy analysis/ckpt analysis/compare analysis/compile_check analysis/config_check analysis/grad analysis/graph analysis/hang analysis/inspect analysis/isolate analysis/kernel_dump analysis/memory analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
+  "commands:digest analysis/accuracy analysis/bisect analysis/ckpt analysis/compare analysis/compile_check analysis/config_check analysis/grad analysis/graph analysis/hang analysis/inspect analysis/isolate analysis/kernel_dump analysis/memory analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_component(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

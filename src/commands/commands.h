@@ -23,6 +23,7 @@ std::unique_ptr<Command> MakeDump();
 std::unique_ptr<Command> MakeFreeBenchmark();
 std::unique_ptr<Command> MakeGradCompare();
 std::unique_ptr<Command> MakeGraph(std::string_view name);
+std::unique_ptr<Command> MakeBisect();
 std::unique_ptr<Command> MakeHang();
 std::unique_ptr<Command> MakeHelp(Command& program);
 std::unique_ptr<Command> MakeIsolate();

@@ -41,6 +41,7 @@ Program::Program()
   Take(MakeRecheck());
   Take(MakeIsolate());
   Take(MakeCompileCheck());
+  Take(MakeBisect());
   Take(MakeHang());
   Take(MakeRunUt("run_ut"));
   Take(MakeFreeBenchmark());

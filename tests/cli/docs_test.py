@@ -232,7 +232,7 @@ class Docs(unittest.TestCase):
         words = {"NPU": "npu_dump", "BENCH": "bench_dump", "DUMP": "npu_tensors", "GOOD": "bench_tensors", "CALL": "Functional.gelu.0", "CKPT": "gpu_ckpt",
                  "REFERENCE": "npu_ckpt", "RESULTS": "results", "PATH": "npu_dump", "RUN": "watched_run", "DIR": "one", "REQUESTS": "responses/requests.jsonl",
                  "NPU.zip": "docs/example/config_check/npu.zip", "GPU.zip": "docs/example/config_check/gpu.zip", "PROFILE": "before_ascend_pt",
-                 "TRACES": "docs/example/hang"}
+                 "TRACES": "docs/example/hang", "A.json": "docs/example/bisect/good.json", "B.json": "docs/example/bisect/bad.json"}
         special = {"nan_analyze": {"DUMP": "nan_dump/step0"}, "parse": {"DUMP": "kernel_dump/dumps"}, "perf_compare": {"REFERENCE": "after_ascend_pt"},
                    "grad_compare": {"RUN": "grad_npu", "REFERENCE": "grad_gpu"}, "rl_compare": {"RUN": "run_a", "REFERENCE": "run_b"},
                    "run_ut": {"DUMP": "operators_dump"}, "graph": {"DUMP": "npu_dump"}, "isolate": {"GOOD": "modules_dump"}}

@@ -25,14 +25,15 @@ AT_ONCE = 4
 
 
 class Command:
-    def __init__(self, name, arguments, output, stamped=False, files=(), force=True):
+    def __init__(self, name, arguments, output, stamped=False, files=(), force=True, script=()):
         self.name, self.arguments, self.output = name, arguments, output
         self.stamped = stamped  # results of many runs stand beside each other
         self.files = files  # flags that name one file each, beyond `output`
         self.force = force
+        self.script = ["--", *script] if script else []
 
     def call(self, output, *more):
-        return [str(MSPROBE)] + self.arguments + [self.output, output] + list(more)
+        return [str(MSPROBE)] + self.arguments + [self.output, output] + list(more) + self.script
 
 
 def commands():
@@ -64,6 +65,9 @@ def commands():
                 files=("--junit",)),
         Command("graph", ["graph"] + [folder + "/step0" for folder in dumps] + ["-q", "--format", "vis,db,explorer,trace"], "-o", stamped=True,
                 files=("--junit",)),
+        Command("bisect", ["bisect", "--by", "settings", "--good", str(REPOSITORY / "docs/example/bisect/good.json"), "--bad",
+                           str(REPOSITORY / "docs/example/bisect/bad.json"), "--check", "grep -q 0.05", "--repeats", "0", "-q", "--format", "csv,html"],
+                "-o", files=("--junit",), script=("cat", "{config}")),
         Command("hang", ["hang", str(REPOSITORY / "docs/example/hang"), "-q", "--format", "csv,html"], "-o", files=("--junit",)),
         Command("recheck", ["recheck", str(data / "recheck/npu"), "-q", "--format", "csv,xlsx"], "-o", stamped=True, files=("--junit",)),
         Command("repro", ["repro", str(data / "recheck/npu"), "Functional.gelu.0", "-q"], "-o"),
