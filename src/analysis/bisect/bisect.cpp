@@ -55,6 +55,7 @@ constexpr uint64_t kMostAnswerBytes = uint64_t{256} << 20;
 constexpr int kSkipCode = 125;
 constexpr int kLastVerdictCode = 127;
 constexpr size_t kMostTogether = 4;
+constexpr double kSuffices = 0.9;   // that what was found needs nothing else, before it is tried
 constexpr double kWeakShare = 0.1;  // of the rows that differ on the bad side
 
 Chosen FirstOnes(size_t count) {
@@ -467,7 +468,8 @@ Result<Hunt::Said> Hunt::AskCompare(const Chosen& chosen, const Start& start, co
 Status Hunt::FindPartners(size_t culprit, Noise& noise, Budget& budget) {
   Chosen together = {culprit};
   for (;;) {
-    MSP_ASSIGN_OR_RETURN(const State state, Judge(tallies_[NameOf(together)], noise, budget, [&] {
+    MSP_ASSIGN_OR_RETURN(const State state,
+                         Judge(tallies_[NameOf(together)], kSuffices, noise, budget, [&] {
                            return RunState(together, together.size() == 1 ? "alone" : "together");
                          }));
     findings_.culprits = together;

@@ -324,7 +324,7 @@ Result<Boundary> FindBoundary(size_t count, std::vector<Tally>& seen, bool ends_
   }
 }
 
-Result<State> Judge(Tally& seen, Noise& noise, Budget& budget,
+Result<State> Judge(Tally& seen, double prior, Noise& noise, Budget& budget,
                     const std::function<Result<Outcome>()>& run) {
   for (;;) {
     if (seen.skipped) {
@@ -338,8 +338,8 @@ Result<State> Judge(Tally& seen, Noise& noise, Budget& budget,
     for (const Noise::Rates& rates : noise.rates()) {
       const double if_good = std::exp(LogOfGoodState(sums, rates.false_bad));
       const double if_bad = std::exp(LogOfBadState(sums, rates.false_good));
-      good += rates.weight * if_good;
-      bad += rates.weight * if_bad;
+      good += rates.weight * (1 - prior) * if_good;
+      bad += rates.weight * prior * if_bad;
       likelihoods.push_back(if_good + if_bad);
     }
     if (seen.runs() > 0 && std::max(good, bad) >= kOdds * std::min(good, bad)) {

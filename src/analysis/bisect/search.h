@@ -79,8 +79,9 @@ Result<Boundary> FindBoundary(size_t count, std::vector<Tally>& seen, bool ends_
                               Noise& noise, Budget& budget, const RunAt& run);
 
 enum class State : uint8_t { kGood, kBad, kUnknown, kSkipped };
-// Whether one state is good or bad; kUnknown where the budget does not suffice.
-Result<State> Judge(Tally& seen, Noise& noise, Budget& budget,
+// Whether one state is good or bad; kUnknown where the budget does not suffice. `prior`: how
+// probable bad is before any run.
+Result<State> Judge(Tally& seen, double prior, Noise& noise, Budget& budget,
                     const std::function<Result<Outcome>()>& run);
 
 }  // namespace msprobe::analysis::bisect

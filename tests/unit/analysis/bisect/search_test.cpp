@@ -98,7 +98,7 @@ TEST(Search, AsksAgainNearTheBorder) {
   Budget budget{10};
   Tally tally;
   size_t runs = 0;
-  const Result<State> state = Judge(tally, noise, budget, [&runs]() -> Result<Outcome> {
+  const Result<State> state = Judge(tally, 0.5, noise, budget, [&runs]() -> Result<Outcome> {
     ++runs;
     return runs < 3 ? Outcome::kWeaklyBad : Outcome::kBad;
   });
