@@ -303,7 +303,7 @@ class CheckedCall:
             left = fewer
         for name, item in left:
             best = None if unknown else search.nearest(item, graph.fused(kernel.name))
-            spoilt = None if unknown or best is not None else search.spoilt_copy(item, known)
+            spoilt = None if unknown or best is not None else search.spoilt_copy(item, known, graph.fused(kernel.name))
             if spoilt is not None:
                 self._suspect(kernel.name, name, item, *spoilt, evaluation)
                 self._suspects[-1].is_copy = True

@@ -153,9 +153,12 @@ class Search:
                 best = (order, node, far)
         return None if best is None else best[1:]
 
-    def spoilt_copy(self, item, known):
+    def spoilt_copy(self, item, known, fused):
         """(node, distance) where an output has a good part of the elements of a node in their places, without being it: a copy in another layout of
-        what the kernel was given, or of what it left elsewhere. None for other values."""
+        what the kernel was given, or of what it left elsewhere. Where the kernel can make nothing else of this size, the nearest of what it was given.
+        None for other values."""
+        makes = [node for node in self._evaluation.reachable(fused) if self._fits(node, item) and not self._graph.is_move(node)]
+        best = None
         for node in list(known) + [node for node in self._reachable if node in self._matched and not is_view(node)]:
             try:
                 expected = self._evaluation.value(node)
@@ -165,11 +168,11 @@ class Search:
                 continue
             value = expected.value.reshape(item.shape).to(item.dtype)
             there = value != 0
-            same = int((there & (value == item)).sum())
-            if _LEAST_COPIED * int(there.sum()) <= same and same > 1:
-                far = self.distance_to(node, item)
-                return (node, far) if far is not None and far.ratio > 1 else None
-        return None
+            same, count = int((there & (value == item)).sum()), int(there.sum())
+            if (same > max(1, _LEAST_COPIED * count) or not makes) and (best is None or same > best[0]):
+                best = (same, node)
+        far = self.distance_to(best[1], item) if best is not None else None
+        return (best[1], far) if far is not None and far.ratio > 1 else None
 
     def covers_more(self, item, found, kernel_name):
         """(node, distance) where the only output of a kernel must be another node than `found`: one whose value it does not have, and that is made
