@@ -379,7 +379,8 @@ Result<Hunt::Said> Hunt::AskCheck(Start start, const fs::path& log, const End& e
     [[maybe_unused]] const ssize_t written = ::write(out.get(), shown.data(), shown.size());
   }
   if (check.signal != 0 || check.exit_code > kLastVerdictCode) {
-    return MismatchError(fmt::format("the check ended with {}: {}", check.text(), TailOf(log)))
+    return MismatchError(
+               fmt::format("the check ended with {}: {}", check.text(), QuotedTailOf(log)))
         .WithHint("its exit code is the verdict: 0 good, 125 skip, others up to 127 bad");
   }
   Said said{Outcome::kBad, end.text(), check.text(), 0};
@@ -430,7 +431,7 @@ Result<json::Json> Hunt::CompareWithReference(const fs::path& dump, const fs::pa
   start.errors = log;
   MSP_ASSIGN_OR_RETURN(const End end, RunToEnd(start));
   if (end.failed()) {
-    return MismatchError(fmt::format("compare ended with {}: {}", end.text(), TailOf(log)));
+    return MismatchError(fmt::format("compare ended with {}: {}", end.text(), QuotedTailOf(log)));
   }
   MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(answer, kMostAnswerBytes));
   MSP_ASSIGN_OR_RETURN(json::Json document, json::ParseDocument(text));

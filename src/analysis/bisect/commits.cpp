@@ -75,7 +75,7 @@ Result<std::string> CommitSource::Git(std::vector<std::string> program, bool is_
   start.errors = errors;
   MSP_ASSIGN_OR_RETURN(const End end, RunToEnd(start));
   if (end.failed()) {
-    return MismatchError(fmt::format("git ended with {}: {}", end.text(), TailOf(errors)));
+    return MismatchError(fmt::format("git ended with {}: {}", end.text(), QuotedTailOf(errors)));
   }
   return base::ReadTextFile(output, kMostGitBytes);
 }

@@ -252,7 +252,7 @@ class PackageSource final : public Source {
     if (end.failed()) {
       return MismatchError(fmt::format("{} ended with {}: {}",
                                        fs::path(start.program[0]).filename().string(), end.text(),
-                                       TailOf(log)));
+                                       QuotedTailOf(log)));
     }
     return {};
   }

@@ -43,6 +43,10 @@ Result<End> RunToEnd(const Start& start);
 
 // The last lines of a file, with secrets masked.
 std::string TailOf(const std::filesystem::path& log);
+// The same in quotes, for messages: the words of another program.
+inline std::string QuotedTailOf(const std::filesystem::path& log) {
+  return "\"" + TailOf(log) + "\"";
+}
 
 // Where one run takes place.
 struct Place {
