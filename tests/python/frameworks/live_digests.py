@@ -46,3 +46,17 @@ class DigestCase(harness.FrameworkCase):
         found = self.compare(trainer, engine, *flags)
         self.assertEqual({row["name"]: row["cause"] for row in found["parameters"] if row["outcome"] != "identical"}, expected)
         return {row["name"]: row for row in found["parameters"]}
+
+    def assert_engines(self, of):
+        """of: {name: folder} of a script that ends with synced_engines.write: one engine is equal, of the others the mistake is named."""
+        names = self.assert_equal(of["engine"], of["trainer"])
+        self.assertGreater(len(names), 20)
+        stale = {name: "stale" for name in names if name.startswith("blocks.1.")}
+        self.assert_names(of["stale"], of["trainer"], stale, "--also", of["before"])
+        found = self.compare(of["shard"], of["trainer"])
+        (row,) = [row for row in found["parameters"] if row["outcome"] != "identical"]
+        name, other = "blocks.0.attn.c_attn.weight", "blocks.1.attn.c_attn.weight"
+        self.assertEqual((row["name"], row["rows"]), (name, "24-47"))
+        self.assert_names(of["swapped"], of["trainer"], {name: "swapped_with:" + other, other: "swapped_with:" + name})
+        self.assert_names(of["scale"], of["trainer"], {name: ""})
+        self.compare(of["engine"], of["lost"], code=3)

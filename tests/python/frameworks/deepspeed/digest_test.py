@@ -17,17 +17,7 @@ class Digests(live_digests.DigestCase):
             folder = self.folder()
             self.ranks(os.path.join(HERE, "digests.py"), folder)
             of = {name: os.path.join(folder, name) for name in os.listdir(folder)}
-            names = self.assert_equal(of["engine"], of["trainer"])
-            self.assertGreater(len(names), 20)
-            stale = {name: "stale" for name in names if name.startswith("blocks.1.")}
-            self.assert_names(of["stale"], of["trainer"], stale, "--also", of["before"])
-            found = self.compare(of["shard"], of["trainer"])
-            (row,) = [row for row in found["parameters"] if row["outcome"] != "identical"]
-            name, other = "blocks.0.attn.c_attn.weight", "blocks.1.attn.c_attn.weight"
-            self.assertEqual((row["name"], row["rows"]), (name, "24-47"))
-            self.assert_names(of["swapped"], of["trainer"], {name: "swapped_with:" + other, other: "swapped_with:" + name})
-            self.assert_names(of["scale"], of["trainer"], {name: ""})
-            self.compare(of["engine"], of["lost"], code=3)
+            self.assert_engines(of)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 usage: digests.py FOLDER
 
-FOLDER/before and FOLDER/trainer: every rank's digest of the part that it holds, before and after a step. FOLDER/engine: that of a plain
-model that rank 0 loaded. FOLDER/<fault>: engines to which a sync did something wrong.
+FOLDER/before and FOLDER/trainer: every rank's digest of the part that it holds, before and after a step; the rest is synced_engines.write.
 """
 import os
 import sys
@@ -14,6 +13,7 @@ import torch  # noqa: E402
 from harmless_models import Gpt, next_token_loss, tokens  # noqa: E402
 
 import msprobe.weights  # noqa: E402
+import synced_engines  # noqa: E402
 from zero import BUCKETS, remove_shared_memory  # noqa: E402
 
 
@@ -27,8 +27,7 @@ def synced(module):
 def main(folder):
     deepspeed.init_distributed("gloo")
     torch.manual_seed(11)
-    model = Gpt()
-    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    model = synced_engines.untied(Gpt())
     engine, _, _, _ = deepspeed.initialize(
         model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-2),
         config={"train_micro_batch_size_per_gpu": 2, "zero_optimization": dict(BUCKETS, stage=3), "zero_allow_untested_optimizer": True})
@@ -41,24 +40,7 @@ def main(folder):
     msprobe.weights.digest(engine.module, os.path.join(folder, "trainer"))
     held = synced(engine.module)
     if rank == 0:
-        plain = Gpt()
-        plain.lm_head.weight = torch.nn.Parameter(plain.lm_head.weight.detach().clone())
-
-        def write(name, tensors):
-            plain.load_state_dict(tensors)
-            msprobe.weights.digest(plain, os.path.join(folder, name), layout={"rank": 0, "world_size": 1})
-
-        write("engine", held)
-        write("stale", {name: before[name] if name.startswith("blocks.1.") else tensor for name, tensor in held.items()})
-        matrices = [name for name, tensor in held.items() if tensor.dim() == 2 and name.startswith("blocks.0.")]
-        name = matrices[0]
-        half = held[name].shape[0] // 2
-        write("shard", dict(held, **{name: torch.cat([held[name][:half], before[name][half:]])}))
-        other = name.replace("blocks.0.", "blocks.1.")
-        write("swapped", dict(held, **{name: held[other], other: held[name]}))
-        write("scale", dict(held, **{name: held[name] / 0.02}))
-        os.makedirs(os.path.join(folder, "lost"))
-        os.link(os.path.join(folder, "trainer", "digest_rank0.json"), os.path.join(folder, "lost", "digest_rank0.json"))
+        synced_engines.write(folder, synced_engines.untied(Gpt()), before, held)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
     remove_shared_memory()
