@@ -606,13 +606,13 @@ Result<Findings> Hunt::Run() {
   findings_.by = options_.by;
   findings_.files.push_back(options_.output / "bisect.csv");
   MSP_RETURN_IF_ERROR(WriteRows(findings_, findings_.files.back()));
-  findings_.files.push_back(options_.output / "logs");
+  findings_.files.push_back(options_.output / "logs" / "");
   std::error_code ignored;
   fs::remove(options_.output / kJournalName, ignored);
   if (!options_.keeps) {
     fs::remove_all(work_, ignored);
   } else {
-    findings_.files.push_back(work_);
+    findings_.files.push_back(work_ / "");
   }
   return std::move(findings_);
 }
