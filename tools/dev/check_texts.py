@@ -37,6 +37,7 @@ src/analysis/config_check/random_check.cpp
 src/analysis/recheck/document.cpp
 src/analysis/graph/graph.cpp
 src/analysis/grad/grad.cpp
+src/analysis/rl/explain.cpp
 src/analysis/rl/rl.cpp
 src/analysis/isolate/isolate.cpp
 src/analysis/repro/repro.cpp

@@ -14,6 +14,7 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/analysis/rl/explain.h"
 #include "src/analysis/rl/token_numbers.h"
 #include "src/analysis/rl/token_tables.h"
 #include "src/base/files.h"
@@ -406,6 +407,13 @@ Result<Comparison> Run(const Options& options) {
   }
   for (const TokenKey& key : options.tokens.keys) {
     MSP_RETURN_IF_ERROR(AddTokens(key, options, first, second, pool, comparison));
+    if (options.tokens.explain) {
+      MSP_ASSIGN_OR_RETURN(const GapTokens tokens,
+                           LoadGapTokens(key, options.tokens, first, second, pool));
+      comparison.warnings.insert(comparison.warnings.end(), tokens.warnings.begin(),
+                                 tokens.warnings.end());
+      comparison.explanations.push_back(ExplainGap(key, tokens));
+    }
   }
   return comparison;
 }
@@ -506,6 +514,44 @@ Section TokensSection(const TokenSummary& summary) {
   return report::MakeSection(std::move(text), std::move(list));
 }
 
+constexpr double kLeastShownShare = 0.005;
+constexpr double kLeastAdvisedShare = 0.1;
+
+// Where the gap comes from, the largest share first.
+Section CausesSection(const Explanation& explanation, bool is_only) {
+  report::Table table("causes", {"cause", "share", "tokens", "steps", "text"});
+  for (const Cause& cause : explanation.causes) {
+    table.AddRow({table.KeepText(cause.name), Cell::Number(cause.share),
+                  Cell::Integer(static_cast<int64_t>(cause.tokens)), table.KeepText(cause.steps),
+                  table.KeepText(cause.text)});
+  }
+  List list{ListKind::kNamed, {}};
+  for (const Cause& cause : explanation.causes) {
+    if (cause.share >= kLeastShownShare) {
+      const bool is_fault = cause.name != "noise" && cause.name != "unexplained";
+      list.items.push_back({cause.name,
+                            fmt::format("{:.0f} % of the gap, steps {}: {}", 100 * cause.share,
+                                        cause.steps, cause.text),
+                            is_fault ? Tone::kBad : Tone::kPlain, cause.share});
+    }
+  }
+  if (explanation.causes.empty()) {
+    list.items.push_back({"gap", "there is none"});
+  } else {
+    list.items.insert(list.items.begin(),
+                      {"gap", fmt::format("{:.3g} per token, the mean absolute difference of {}",
+                                          explanation.gap, Plural(explanation.tokens, "token"))});
+  }
+  Section section = report::MakeSection(
+      is_only ? std::string("Causes")
+              : fmt::format("Causes of {}={}", explanation.key.first, explanation.key.second),
+      std::move(list));
+  report::DataTable data{std::move(table)};
+  data.display_limit.items = 0;  // the list says the same to people
+  section.blocks.emplace_back(std::move(data));
+  return section;
+}
+
 // A case per key, and one per key whose tokens were compared.
 std::vector<report::TestCase> CasesOf(const Comparison& comparison) {
   std::vector<report::TestCase> cases;
@@ -540,9 +586,20 @@ report::Document MakeDocument(const Comparison& comparison) {
   document.levels = report::OutcomesOf(kGateLevels);
   report::SetFound(document.levels, "different", HasDifferences(comparison));
   document.cases = CasesOf(comparison);
+  for (const Explanation& explanation : comparison.explanations) {
+    document.sections.push_back(
+        CausesSection(explanation, &explanation == &comparison.explanations.front()));
+  }
   document.sections.push_back(KeysSection(comparison));
   for (const TokenSummary& tokens : comparison.tokens) {
     document.sections.push_back(TokensSection(tokens));
+  }
+  for (const Explanation& explanation : comparison.explanations) {
+    for (const Cause& cause : explanation.causes) {
+      if (cause.share >= kLeastAdvisedShare && cause.name != "noise") {
+        document.Advise(report::Advice(fmt::format("rl_compare.{}", cause.name)));
+      }
+    }
   }
   document.AddFiles(comparison.files);
   document.warnings = comparison.warnings;

@@ -28,6 +28,30 @@ struct TokenOptions {
   std::string mask;  // keys of the first run, empty for none: 0 where a token does not count, and
   std::string ids;   // what the token is
   size_t worst = 20;
+  bool explain = false;
+  // Keys of either run that tell causes apart; one that a run lacks is not used.
+  std::string routes = "routed_experts";
+  std::string positions = "position_ids";
+  std::string prompt_lengths = "prompt_lengths";
+  std::string response_lengths = "response_lengths";
+  std::string sequences = "sequence_ids";
+  std::string versions = "weight_version";
+};
+
+struct Cause {
+  std::string name;     // "stale_weights"
+  double share = 0;     // of the mean absolute difference of the log-probabilities
+  uint64_t tokens = 0;  // that the cause reaches
+  std::string steps;    // "3-5"
+  std::string text;     // its law and the evidence
+};
+
+// Why two sides disagree about the log-probabilities of the same tokens.
+struct Explanation {
+  TokenKey key;
+  uint64_t tokens = 0;
+  double gap = 0;             // mean absolute difference of the log-probabilities
+  std::vector<Cause> causes;  // the largest share first; shares sum to 1; empty: no gap
 };
 
 struct Options {
@@ -75,6 +99,7 @@ struct KeySummary {
 struct Comparison {
   std::vector<KeySummary> keys;
   std::vector<TokenSummary> tokens;  // as Options::tokens names them
+  std::vector<Explanation> explanations;
   std::vector<std::string> warnings;
   std::vector<std::filesystem::path> files;
 };

@@ -162,13 +162,6 @@ std::string LocationText(const ArrayLocation& location) {
                      location.member.empty() ? "" : ", " + base::Printable(location.member));
 }
 
-namespace {
-
-// For the first array, the second one and the mask.
-using Scratch = std::array<std::vector<std::byte>, 3>;
-
-// The array that belongs to the log-probabilities of a location: that of the same member, or one
-// for all members.
 const fs::path* FindBeside(const LocatedFiles& files, const ArrayLocation& location) {
   auto found = files.find(location);
   if (found == files.end()) {
@@ -178,6 +171,11 @@ const fs::path* FindBeside(const LocatedFiles& files, const ArrayLocation& locat
   }
   return found == files.end() ? nullptr : &found->second;
 }
+
+namespace {
+
+// For the first array, the second one and the mask.
+using Scratch = std::array<std::vector<std::byte>, 3>;
 
 Status ComparePair(TokenPair& pair, size_t index, const TokenOptions& options,
                    const SavedData& first, Scratch& scratch, WorstTokens& worst) {

@@ -52,6 +52,10 @@ struct FilePair {
 // In the order of their locations.
 std::vector<FilePair> PairFiles(const LocatedFiles& first, const LocatedFiles& second);
 
+// The array that belongs to the log-probabilities of a location: that of the same member, or one
+// for all members. Null: there is none.
+const std::filesystem::path* FindBeside(const LocatedFiles& files, const ArrayLocation& location);
+
 std::string LocationText(const ArrayLocation& location);  // "step 0, rank 0, micro step 1, name"
 
 // Log-probabilities of the same tokens, computed twice: how far the probabilities are apart, and at

@@ -405,7 +405,9 @@ def grad_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
 
 def rl_compare(test: PathLike | None = None, reference: PathLike | None = None, *, output: PathLike | None = None,
                first: PathLike | None = None, second: PathLike | None = None, tokens: str | None = None, mask: str | None = None,
-               ids: str | None = None, worst: int | None = None, compat: bool = False, format: str | Sequence[str] | None = None,
+               ids: str | None = None, explain: bool = False, routes: str | None = None, position_ids: str | None = None,
+               prompt_lengths: str | None = None, response_lengths: str | None = None, sequence_ids: str | None = None,
+               weight_version: str | None = None, worst: int | None = None, compat: bool = False, format: str | Sequence[str] | None = None,
                lang: str | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None,
                threads: int | None = None) -> Result:
     """Compare two reinforcement learning runs, as stored by SingleSave.
@@ -420,6 +422,13 @@ def rl_compare(test: PathLike | None = None, reference: PathLike | None = None, 
     tokens: Compare the log-probabilities of KEY token by token with those of KEY (or KEY_OF_B) in the second run; may be repeated.
     mask: Key of the first run with the mask of the tokens: 0 excludes a token.
     ids: Key of the first run with the ids of the tokens.
+    explain: Say where the differences of the tokens come from: causes with their shares.
+    routes: Key with the experts of each token, for --explain (default: routed_experts).
+    position_ids: Key with the position of each token, for --explain (default: position_ids).
+    prompt_lengths: Key with the length of each prompt, for --explain (default: prompt_lengths).
+    response_lengths: Key with the length of each response, for --explain (default: response_lengths).
+    sequence_ids: Key with a number of each sequence, or of each token's sequence, for --explain (default: sequence_ids).
+    weight_version: Key with the version of the weights, for --explain (default: weight_version).
     worst: Number of tokens to list per key (default: 20).
     compat: Reproduce the Python tool: NaN never equals NaN, dict members share id 0, arrays without a partner are ignored.
     format: Comma-separated list of result files to write; html is a page for browsers: xlsx, csv, json or html (default: xlsx).
