@@ -186,9 +186,10 @@ class Explainer {
     }
     std::map<Cell, int> shift_of;
     for (const auto& [at, vote] : votes) {
-      const bool wins = vote.here > 0.02 * static_cast<double>(vote.tokens) &&
-                        ((vote.there < 0.6 * vote.here && vote.wins > 0.8 * vote.rows) ||
-                         (vote.there < 0.85 * vote.here && vote.errors() > kCertain));
+      const bool wins =
+          vote.here > 0.02 * static_cast<double>(vote.tokens) &&
+          ((vote.there < 0.6 * vote.here && vote.wins > 0.8 * vote.rows) ||
+           (vote.there < 0.85 * vote.here && vote.wins > 0.8 * vote.rows && vote.errors() > 3));
       if (wins) {
         const auto [known, is_new] = shift_of.try_emplace(at.first, at.second);
         if (!is_new && votes[{at.first, known->second}].there > vote.there) {
@@ -1178,7 +1179,7 @@ class Explainer {
     if (tokens_.has_batches) {
       ConsiderBatches(weak);
     }
-    if (weak.apply && best.gain < 0.6 * weak.gain) {
+    if (weak.apply && best.gain < 0.7 * weak.gain) {
       best = std::move(weak);
     }
     double whole = 0;
