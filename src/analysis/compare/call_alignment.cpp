@@ -99,10 +99,15 @@ ExecutionPlan PlanExecution(const Side& side) {
   std::vector<uint32_t> first_follower(count, kNoEntry);
   std::vector<uint32_t> next_follower(count, kNoEntry);
   std::vector<uint32_t> at_end;
+  std::vector<uint32_t> reduced;
   for (uint32_t entry = count; entry-- > 0;) {
     const dump::EntryName& parsed = plan.names[entry];
     if (parsed.is_parameters_grad) {
       plan.partner[entry] = last_backward_of_module[plan.module_of[entry]];
+      if (last_backward != kNoEntry && side.entries[entry].name.ends_with(".reduced")) {
+        reduced.push_back(entry);
+        continue;
+      }
       const uint32_t leader = plan.partner[entry] != kNoEntry ? plan.partner[entry] : last_backward;
       if (leader == kNoEntry) {
         at_end.push_back(entry);
@@ -116,6 +121,11 @@ ExecutionPlan PlanExecution(const Side& side) {
     }
   }
 
+  // In the order of the backward pass.
+  std::sort(reduced.begin(), reduced.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(plan.partner[a], a) < std::pair(plan.partner[b], b);
+  });
+
   plan.order.reserve(count);
   for (uint32_t entry = 0; entry < count; ++entry) {
     if (plan.names[entry].is_parameters_grad) {
@@ -125,6 +135,9 @@ ExecutionPlan PlanExecution(const Side& side) {
     for (uint32_t follower = first_follower[entry]; follower != kNoEntry;
          follower = next_follower[follower]) {
       plan.order.push_back(follower);
+    }
+    if (entry == last_backward) {
+      plan.order.insert(plan.order.end(), reduced.begin(), reduced.end());
     }
   }
   plan.order.insert(plan.order.end(), at_end.rbegin(), at_end.rend());

@@ -36,7 +36,8 @@ struct ExecutionPlan {
 // A dump lists entries in the order in which they first appeared. Only parameters_grad entries
 // stand elsewhere: beside the module's forward, though gradients arrive with the backward pass.
 // They are moved behind the module's last backward, else behind the last backward of all, else to
-// the end.
+// the end. What the optimizer is given, reduced and clipped, depends on all gradients: it comes
+// behind the last backward of all.
 ExecutionPlan PlanExecution(const Side& side);
 
 // Finds the modules that contain calls that diverged: their own outputs differ because of what

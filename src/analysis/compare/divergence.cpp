@@ -280,11 +280,14 @@ class CallWalk {
     bool moves_memory = false;
     for (auto it = context_.views.Begin(entry); it != context_.views.End(entry); ++it) {
       RowView row = context_.views.View(*it);
+      const std::string_view argument = dump::ArgumentOf(call.entry_name, row.npu->name);
       if (!row.distance.comparable) {
         record_.identical = record_.identical && row.bench != nullptr;
+        call.has_unknown_weight =
+            call.has_unknown_weight || row.npu->state == RowState::kParameters ||
+            (IsInput(*row.npu) && row.npu->is_tensor && call.layer_state.Has(argument));
         continue;
       }
-      const std::string_view argument = dump::ArgumentOf(call.entry_name, row.npu->name);
       row = JudgedRow(context_, history_, call, argument, row);
       if (row.is_update && row.agrees) {
         history_.explained_parameters.Record(row.fingerprint);

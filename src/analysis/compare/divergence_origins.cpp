@@ -525,8 +525,16 @@ void DescribeOtherRank(const Case& c, DivergencePoint& point) {
 }
 
 // DescribeComputation sets confidence and reason.
+// A weight that cannot be compared (statistics of a padded one) may have been updated otherwise:
+// weights that can be will tell. Nor is a module to blame for such a call inside it.
+bool FollowsUnknownWeight(const Case& c) {
+  return c.context.previous != nullptr && !c.context.previous->identical &&
+         (c.call.has_unknown_weight || (c.call.contains_divergence && !c.history.HasOrigin()));
+}
+
 constexpr Rule kOutputRules[] = {
     Nothing("behind an origin", FollowsFromOrigin),
+    Nothing("behind an unknown weight", FollowsUnknownWeight),
     Nothing("unusual dtype", HasUnusualDType),  // JudgeDType reports it
     Nothing("saved value behind a difference", IsLaterSavedValue),
     Drift("within its bound", IsWithinBound, OriginKind::kComputation),

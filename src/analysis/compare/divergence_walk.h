@@ -200,6 +200,7 @@ struct CallView {
   double output_error = 0;
   bool partner_diverges = false;     // the forward call of a backward call, or the like
   bool contains_divergence = false;  // a module around a call that diverges
+  bool has_unknown_weight = false;   // one that cannot be compared
 
   bool is_backward() const { return name.direction == dump::Direction::kBackward; }
   template <typename Use>

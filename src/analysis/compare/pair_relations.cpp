@@ -73,9 +73,13 @@ class RowRelations {
   explicit RowRelations(const RelationInput& input, CompareMode mode)
       : input_(input), mode_(mode), agreement_(input.noise, mode) {}
 
+  // Whether earlier values are asked, and of what: a weight is the same in all calls of a step, so
+  // that a call which takes that of an earlier one takes another's.
+  enum class LookBack : uint8_t { kNo, kAtValues, kAtWeights };
+
   // `explained`: the relative error that inputs explain. `elements` grows by what was read.
   std::optional<PartRelation> Find(const SideRow& npu, const SideRow& bench, double explained,
-                                   bool look_back, std::vector<int64_t>* ranks,
+                                   LookBack look_back, std::vector<int64_t>* ranks,
                                    int64_t* elements) const {
     if (!npu.is_tensor || !bench.is_tensor) {
       return std::nullopt;
@@ -113,7 +117,7 @@ class RowRelations {
   }
 
   std::optional<PartRelation> OfTensors(const SideRow& npu, const SideRow& bench,
-                                        RelationRequest request, bool look_back,
+                                        RelationRequest request, LookBack look_back,
                                         std::vector<int64_t>* ranks, int64_t* elements) const {
     std::vector<std::byte> npu_scratch;
     std::vector<std::byte> bench_scratch;
@@ -153,10 +157,10 @@ class RowRelations {
     if (auto found = FindRelation(*n.elements, *b.elements, request)) {
       return PartRelation{*std::move(found), {}};
     }
-    if (!look_back) {
+    if (look_back == LookBack::kNo) {
       return std::nullopt;
     }
-    return OfEarlier(npu, bench, [&](const Side& side, const SideRow& row) {
+    return OfEarlier(npu, bench, look_back, [&](const Side& side, const SideRow& row) {
       std::vector<std::byte> scratch;
       const bool is_of_pair = &side == &input_.bench;
       const Opened earlier = Open(false, side, row, is_of_pair ? input_.loader : nullptr, &scratch);
@@ -165,7 +169,8 @@ class RowRelations {
   }
 
   std::optional<PartRelation> OfStatistics(const SideRow& npu, const SideRow& bench,
-                                           const RelationRequest& request, bool look_back) const {
+                                           const RelationRequest& request,
+                                           LookBack look_back) const {
     const std::optional<FourStatistics> n = StatisticsOf(npu);
     const std::optional<FourStatistics> b = StatisticsOf(bench);
     if (!n || !b || npu.shape != bench.shape || !agreement_.IsFloating(npu)) {
@@ -178,10 +183,10 @@ class RowRelations {
     if (auto found = RelationOfStatistics(*n, *b, {bits(npu), bits(bench)}, request)) {
       return PartRelation{*std::move(found), {}};
     }
-    if (!look_back || n->elements < 8 || n->max == n->min) {
+    if (look_back == LookBack::kNo || n->elements < 8 || n->max == n->min) {
       return std::nullopt;
     }
-    return OfEarlier(npu, bench, [&](const Side&, const SideRow& row) {
+    return OfEarlier(npu, bench, look_back, [&](const Side&, const SideRow& row) {
       return mode_ == CompareMode::kMd5 ? row.md5 == npu.md5 : NearlyEqual(npu, row, 0);
     });
   }
@@ -197,7 +202,7 @@ class RowRelations {
   // and of the step before.
   template <typename IsSame>
   std::optional<PartRelation> OfEarlier(const SideRow& npu, const SideRow& bench,
-                                        const IsSame& is_same) const {
+                                        LookBack look_back, const IsSame& is_same) const {
     const std::string_view entry = input_.bench.entries[bench.entry].name;
     const dump::EntryName name = dump::ParseEntryName(entry);
     const std::string_view argument = dump::ArgumentOf(entry, bench.name);
@@ -224,8 +229,13 @@ class RowRelations {
         for (uint32_t i = rows.first_row; i < rows.first_row + rows.row_count; ++i) {
           const SideRow& row = input_.bench.rows[i];
           if (dump::ArgumentOf(other, row.name) == argument && holds(input_.bench, row)) {
-            return stale(
-                fmt::format("the value in call {}, not {}, of", *earlier.call, *name.call));
+            PartRelation found =
+                stale(fmt::format("the value in call {}, not {}, of", *earlier.call, *name.call));
+            if (look_back == LookBack::kAtWeights) {
+              found.relation.kind = RelationKind::kWrongPart;
+              found.relation.cause = "another's weights?";
+            }
+            return found;
           }
         }
       }
@@ -299,7 +309,10 @@ void AddRelations(const RelationInput& input, const PairResult& result, Divergen
     }
     std::optional<PartRelation> found =
         RowRelations(input, result.mode)
-            .Find(npu, *bench, point->explained_error, /*look_back=*/true, &point->ranks, nullptr);
+            .Find(npu, *bench, point->explained_error,
+                  point->kind == OriginKind::kParameter ? RowRelations::LookBack::kAtWeights
+                                                        : RowRelations::LookBack::kAtValues,
+                  &point->ranks, nullptr);
     if (!found) {
       continue;
     }
@@ -338,8 +351,8 @@ uint64_t AddRowRelations(const RelationInput& input, const DivergenceReport& rep
     const RowPair& pair = result.rows[rows[item]].pair;
     const std::optional<PartRelation> found =
         RowRelations(input, result.mode)
-            .Find(input.npu.rows[pair.npu], input.bench.rows[pair.bench], 0, /*look_back=*/false,
-                  nullptr, nullptr);
+            .Find(input.npu.rows[pair.npu], input.bench.rows[pair.bench], 0,
+                  RowRelations::LookBack::kNo, nullptr, nullptr);
     if (found) {
       texts[item] = found->relation.text();
     }

@@ -530,6 +530,14 @@ std::optional<Relation> FindRelation(const Elements& npu, const Elements& bench,
                                       : FindAbsent(npu, bench, noise);
 }
 
+std::optional<Relation> FindReorderedAmongMore(const Elements& npu, const Elements& bench,
+                                               const RelationRequest& request) {
+  if (npu.is_exact != bench.is_exact || bench.count() == 0 || npu.count() <= bench.count()) {
+    return std::nullopt;
+  }
+  return FindReordered(npu, bench, NoiseOf(npu, bench, request));
+}
+
 bool HoldsSameValues(const Elements& npu, const Elements& bench, double tolerance) {
   if (npu.shape != bench.shape || npu.is_exact != bench.is_exact || npu.count() == 0) {
     return false;

@@ -83,6 +83,11 @@ struct RelationRequest {
 std::optional<Relation> FindRelation(const Elements& npu, const Elements& bench,
                                      const RelationRequest& request);
 
+// The bench's elements in another order along one dimension, along which the NPU side has more: of
+// a vocabulary that is padded there. A permutation, or nothing.
+std::optional<Relation> FindReorderedAmongMore(const Elements& npu, const Elements& bench,
+                                               const RelationRequest& request);
+
 // Whether n = b up to noise, where the values say something: not all are the same number.
 bool HoldsSameValues(const Elements& npu, const Elements& bench, double tolerance);
 

@@ -433,9 +433,29 @@ std::optional<Relation> FindMoved(const Elements& npu, const Elements& bench, co
   return std::nullopt;
 }
 
-// One side has fewer indices of one dimension.
-std::optional<Relation> FindAbsent(const Elements& npu, const Elements& bench, const Noise& noise) {
-  if (npu.shape.size() != bench.shape.size()) {
+namespace {
+
+// Two tensors of which one has fewer indices of one dimension, and the sums of the slices there.
+struct FewerIndices {
+  const Elements* less = nullptr;
+  const Elements* more = nullptr;
+  size_t dim = 0;
+  std::vector<Slice> less_slices;
+  std::vector<Slice> more_slices;
+
+  int64_t size() const { return less->shape[dim]; }
+  int64_t whole() const { return more->shape[dim]; }
+  // Whether the elements of the smaller one are those of the other in these places.
+  bool Proves(const Mapping& mapping, const Noise& noise) const {
+    Residual residual;
+    return Measure(*less, *more, CutAt(less->shape, dim), CutAt(more->shape, dim), mapping, 0,
+                   residual) &&
+           residual.covered >= kFewestExplained && noise.Allows(residual.left, residual.npu);
+  }
+};
+
+std::optional<FewerIndices> FewerIndicesOf(const Elements& npu, const Elements& bench) {
+  if (npu.shape.size() != bench.shape.size() || npu.shape.size() > kMostDims) {
     return std::nullopt;
   }
   std::optional<size_t> dim;
@@ -447,49 +467,102 @@ std::optional<Relation> FindAbsent(const Elements& npu, const Elements& bench, c
       dim = d;
     }
   }
-  if (!dim || npu.shape.size() > kMostDims) {
+  if (!dim) {
     return std::nullopt;
   }
   const bool by_npu = npu.shape[*dim] < bench.shape[*dim];
-  const Elements& less = by_npu ? npu : bench;
-  const Elements& more = by_npu ? bench : npu;
-  const auto sums_of = [](const Elements& elements, size_t d, Slices& slices) {
+  FewerIndices found{by_npu ? &npu : &bench, by_npu ? &bench : &npu, *dim, {}, {}};
+  const auto sums_of = [&](const Elements& elements, std::vector<Slice>& slices) {
     // Dimensions of one index stay: both sides must have the same ones.
     Dims dims;
     dims.sizes = elements.shape;
     dims.numbers.resize(elements.shape.size());
     std::iota(dims.numbers.begin(), dims.numbers.end(), size_t{0});
-    return SumSlices(elements, dims, slices) && !slices[d].empty();
+    Slices all;
+    if (!SumSlices(elements, dims, all) || all[*dim].empty()) {
+      return false;
+    }
+    slices = std::move(all[*dim]);
+    return true;
   };
-  Slices less_slices;
-  Slices more_slices;
-  if (!sums_of(less, *dim, less_slices) || !sums_of(more, *dim, more_slices)) {
+  if (!sums_of(*found.less, found.less_slices) || !sums_of(*found.more, found.more_slices)) {
     return std::nullopt;
   }
-  const SliceMatcher match(less_slices[*dim], more_slices[*dim],
+  return found;
+}
+
+}  // namespace
+
+std::optional<Relation> FindAbsent(const Elements& npu, const Elements& bench, const Noise& noise) {
+  const std::optional<FewerIndices> sides = FewerIndicesOf(npu, bench);
+  if (!sides) {
+    return std::nullopt;
+  }
+  const SliceMatcher match(sides->less_slices, sides->more_slices,
                            noise.is_exact ? 0 : noise.relative);
-  const int64_t size = less.shape[*dim];
+  const int64_t size = sides->size();
   Mapping mapping(static_cast<size_t>(size), -1);
   int64_t next = 0;
   for (int64_t i = 0; i < size; ++i) {
-    while (next < more.shape[*dim] && !match.Match(i, next)) {
+    while (next < sides->whole() && !match.Match(i, next)) {
       ++next;
     }
-    if (next == more.shape[*dim]) {
+    if (next == sides->whole()) {
       return std::nullopt;
     }
     mapping[static_cast<size_t>(i)] = next++;
   }
-  Residual residual;
-  if (!Measure(less, more, CutAt(less.shape, *dim), CutAt(more.shape, *dim), mapping, 0,
-               residual) ||
-      residual.covered < kFewestExplained || !noise.Allows(residual.left, residual.npu)) {
+  if (!sides->Proves(mapping, noise)) {
     return std::nullopt;
   }
-  const int64_t whole = more.shape[*dim];
+  const int64_t whole = sides->whole();
+  const size_t dim = sides->dim;
   return Relation{RelationKind::kMissingPart, std::nullopt,
-                  by_npu ? fmt::format("{} of {} indices of dimension {} of", size, whole, *dim)
-                         : fmt::format("{} more indices of dimension {} than", whole - size, *dim)};
+                  sides->less == &npu
+                      ? fmt::format("{} of {} indices of dimension {} of", size, whole, dim)
+                      : fmt::format("{} more indices of dimension {} than", whole - size, dim)};
+}
+
+std::optional<Relation> FindReordered(const Elements& npu, const Elements& bench,
+                                      const Noise& noise) {
+  const std::optional<FewerIndices> sides = FewerIndicesOf(npu, bench);
+  if (!sides || sides->size() < 2) {
+    return std::nullopt;
+  }
+  const SliceMatcher match(sides->less_slices, sides->more_slices,
+                           noise.is_exact ? 0 : noise.relative);
+  const int64_t size = sides->size();
+  Mapping mapping(static_cast<size_t>(size), -1);
+  std::vector<bool> used(static_cast<size_t>(sides->whole()), false);
+  bool is_moved = false;
+  for (int64_t i = 0; i < size; ++i) {
+    const auto is_free = [&](int64_t j) {
+      return j >= 0 && j < sides->whole() && !used[static_cast<size_t>(j)] && match.Match(i, j);
+    };
+    const int64_t next = i == 0 ? 0 : mapping[static_cast<size_t>(i - 1)] + 1;
+    int64_t chosen = is_free(next) ? next : is_free(i) ? i : -1;
+    if (chosen < 0) {
+      for (const int64_t candidate : match.Candidates(i)) {
+        if (is_free(candidate)) {
+          chosen = candidate;
+          break;
+        }
+      }
+    }
+    if (chosen < 0) {
+      return std::nullopt;
+    }
+    used[static_cast<size_t>(chosen)] = true;
+    mapping[static_cast<size_t>(i)] = chosen;
+    is_moved = is_moved || chosen < next;
+  }
+  if (!is_moved || !sides->Proves(mapping, noise)) {
+    return std::nullopt;  // in the same order
+  }
+  Relation relation{RelationKind::kPermutation, std::nullopt,
+                    fmt::format("in another order along dimension {} than", sides->dim)};
+  relation.dimension = sides->dim;
+  return relation;
 }
 
 namespace {

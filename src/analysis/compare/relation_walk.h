@@ -153,6 +153,9 @@ std::optional<Relation> FindMoved(const Elements& npu, const Elements& bench, co
                                   const Noise& noise, const RelationRequest& request);
 // One side has fewer indices of one dimension.
 std::optional<Relation> FindAbsent(const Elements& npu, const Elements& bench, const Noise& noise);
+// The same, where what both have is in another order.
+std::optional<Relation> FindReordered(const Elements& npu, const Elements& bench,
+                                      const Noise& noise);
 // Swapped dimensions, of as many elements.
 std::optional<Relation> FindTransposed(const Elements& npu, const Elements& bench,
                                        const Noise& noise);

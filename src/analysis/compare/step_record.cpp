@@ -34,6 +34,32 @@ double Movement(const std::array<double, kStatCount>& before, const SideRow& now
   return movement;
 }
 
+// Whether one side alone has the value of the step before, in all statistics, while the other's
+// Norm moved by more than rounding: an update was lost. Elements without a gradient may hold the
+// extremes.
+bool IsLostUpdate(const StepRecord::Parameter& before, const SideRow& npu, const SideRow& bench) {
+  const auto has_moved = [](const std::array<double, kStatCount>& then, const SideRow& now) {
+    return std::fabs(now.stats[kNorm].number - then[kNorm]) >
+           kUpdateRoundingUnits * kUnitRoundoff * std::fabs(then[kNorm]);
+  };
+  const auto is_kept = [](const std::array<double, kStatCount>& then, const SideRow& now) {
+    for (size_t stat = 0; stat < kStatCount; ++stat) {
+      if (now.stats[stat].number != then[stat]) {
+        return false;
+      }
+    }
+    return true;
+  };
+  for (size_t stat = 0; stat < kStatCount; ++stat) {
+    if (!npu.stats[stat].is_numeric() || !bench.stats[stat].is_numeric()) {
+      return false;
+    }
+  }
+  return npu.dtype.ends_with("32") && bench.dtype.ends_with("32") &&
+         ((is_kept(before.npu, npu) && has_moved(before.bench, bench)) ||
+          (is_kept(before.bench, bench) && has_moved(before.npu, npu)));
+}
+
 // What rounding of a gradient that is off by `error` leaves of a parameter that moved so far.
 double AllowedApart(double before, double share, double movement, double magnitude) {
   return 2 * before + share * movement + kUpdateRoundingUnits * kUnitRoundoff * magnitude;
@@ -178,6 +204,12 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
       return {UpdateJudgement::kOptimizer, 0};
     }
   } else if (gradient->second.identical && before.identical && previous.identical) {
+    return {UpdateJudgement::kOptimizer, 0};
+  }
+  const bool may_cancel = gradient != previous.gradients.end()
+                              ? gradient->second.cancelled
+                              : cancellation != Cancellation::kNever;
+  if (!may_cancel && IsLostUpdate(before, npu, bench)) {
     return {UpdateJudgement::kOptimizer, 0};
   }
   // Without a recorded gradient (running statistics, functional calls of some dumps), as noise of

@@ -34,16 +34,22 @@ std::optional<double> CommonRatio(std::vector<double> ratios) {
              : std::nullopt;
 }
 
+std::vector<double> RatiosOf(const std::vector<std::pair<double, double>>& placed) {
+  std::vector<double> ratios;
+  ratios.reserve(placed.size());
+  for (const auto& [place, ratio] : placed) {
+    ratios.push_back(ratio);
+  }
+  return ratios;
+}
+
 // A factor that an average makes is there from the loss on; behind a fault further on nothing has
 // one. Of pairs with their place in the order of execution.
 std::optional<double> CommonRatioFromLoss(std::vector<std::pair<double, double>> placed) {
   constexpr size_t kFewest = 3;
   std::stable_sort(placed.begin(), placed.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<double> ratios;
-  for (const auto& [place, ratio] : placed) {
-    ratios.push_back(ratio);
-  }
+  std::vector<double> ratios = RatiosOf(placed);
   std::optional<double> found = CommonRatio(ratios);
   while (!found && ratios.size() > kFewest) {
     ratios.resize(std::max(kFewest, ratios.size() / 4));
@@ -98,9 +104,9 @@ GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPa
     return found;
   }
   std::vector<std::pair<double, double>> backward;  // with the place in the order of execution
-  std::vector<double> gradients;
-  std::vector<double> summed_gradients;
-  std::vector<double> reduced;
+  std::vector<std::pair<double, double>> gradients;
+  std::vector<std::pair<double, double>> summed_gradients;
+  std::vector<std::pair<double, double>> reduced;
   size_t of_each = 0;
   for (const CallPair& pair : pairs) {
     of_each +=
@@ -155,20 +161,23 @@ GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPa
       if (!pair.calls[0]->is_gradient) {
         backward.emplace_back(pair.order[1], ratio);
       } else {
-        (is_reduced ? reduced : summed ? summed_gradients : gradients).push_back(ratio);
+        // The module that came last in the forward pass is the first one behind the loss.
+        (is_reduced ? reduced
+         : summed   ? summed_gradients
+                    : gradients)
+            .emplace_back(-pair.order[1], ratio);
       }
     });
   }
   const bool any_backward = !backward.empty();
   found.backward = Nearest(CommonRatioFromLoss(std::move(backward)), factors);
-  found.summed =
-      any_backward ? found.backward : Nearest(CommonRatio(std::move(summed_gradients)), factors);
-  found.gradient = Nearest(CommonRatio(std::move(gradients)), factors);
-  // A side without reduced gradients has not clipped them either.
-  const std::optional<double> of_reduced = CommonRatio(std::move(reduced));
+  found.summed = any_backward ? found.backward
+                              : Nearest(CommonRatioFromLoss(std::move(summed_gradients)), factors);
+  found.gradient = Nearest(CommonRatioFromLoss(std::move(gradients)), factors);
+  // A side without reduced gradients has not clipped them either: any factor, if all have it.
   found.reduced = sides[0]->reduced.empty() != sides[1]->reduced.empty()
-                      ? of_reduced.value_or(1)
-                      : Nearest(of_reduced, factors);
+                      ? CommonRatio(RatiosOf(reduced)).value_or(1)
+                      : Nearest(CommonRatioFromLoss(std::move(reduced)), factors);
   if (std::fabs(found.reduced - 1) < 1e-5) {
     found.reduced = 1;
   }

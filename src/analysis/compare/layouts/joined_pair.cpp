@@ -399,6 +399,40 @@ void NameCommunication(const ComparedPair& pair, const PieceLoader& loader,
   point.note.clear();
 }
 
+// Parts of a padded vocabulary in another order: what is compared, the leading part, has padding in
+// it then, and real values are behind it.
+std::optional<Relation> OrderOfPadded(const ComparedPair& pair, const PieceLoader& loader,
+                                      const RowPair& rows, const DivergencePoint& point) {
+  const SideRow& row = pair.npu.rows[rows.npu];
+  const SideRow& other = pair.bench.rows[rows.bench];
+  std::optional<Relation> found;
+  if (!loader.RowOf(true, row).cut || row.data_name == "-1" || other.data_name == "-1") {
+    return found;
+  }
+  const auto elements_of = [](const layout::WholeTensor& whole) {
+    Elements elements;
+    elements.shape = whole.shape();
+    elements.read = [&whole](int64_t first, std::span<double> values) {
+      whole.Read(first, values);
+      return true;
+    };
+    return elements;
+  };
+  RelationRequest request;
+  request.tolerance = std::max(point.explained_error, 1e-5);
+  loader.CompareUncut(
+      row, other, [&](const layout::WholeTensor& npu, const layout::WholeTensor& bench) {
+        found = FindReorderedAmongMore(elements_of(npu), elements_of(bench), request);
+        return true;
+      });
+  return found;
+}
+
+Relation StaleRelation() {
+  return {RelationKind::kStale, std::nullopt, "the value of an earlier micro-batch, not that of",
+          "a value is used again?"};
+}
+
 void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const PieceLoader& loader,
                    DivergencePoint& point) {
   if (point.row >= pair.result.rows.size() || point.kind == OriginKind::kReplica) {
@@ -423,9 +457,7 @@ void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const Pie
   const SideRow& row = pair.npu.rows[rows.npu];
   if (pair.result.mode == CompareMode::kRealData) {
     if (const std::vector<size_t> repeated = loader.RepeatedPieces(row); !repeated.empty()) {
-      point.relation =
-          Relation{RelationKind::kStale, std::nullopt,
-                   "the value of an earlier micro-batch, not that of", "a value is used again?"};
+      point.relation = StaleRelation();
       std::set<int64_t> ranks;
       for (const size_t piece : repeated) {
         ranks.insert(layout.npu[npu.pieces[piece].rank].rank);
@@ -453,8 +485,21 @@ void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const Pie
       return;
     }
   }
+  if (!point.relation && rows.bench != kNoRow && pair.result.mode == CompareMode::kRealData) {
+    point.relation = OrderOfPadded(pair, loader, rows, point);
+  }
   if (point.relation) {
     ExplainByRanks(layout, pair, loader, rows, point.parent_module, *point.relation);
+  }
+  if (npu.suspicion == Suspicion::kPartIsZero || npu.suspicion == Suspicion::kOutOfPlace ||
+      npu.suspicion == Suspicion::kRepeats) {
+    point.ranks = npu.suspects;
+    if (npu.suspicion == Suspicion::kRepeats) {
+      point.relation = StaleRelation();
+    } else if (npu.suspicion == Suspicion::kPartIsZero) {
+      point.relation = Relation{RelationKind::kMissingPart, std::nullopt,
+                                "with zeros in a part, otherwise equal to"};
+    }
   }
   if (point.ranks.empty() && pair.result.mode == CompareMode::kRealData) {
     point.ranks = DifferingRanks(layout, pair, loader, rows);
@@ -545,6 +590,7 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
   loader.ChooseOrder(loaded.npu, loaded.bench);
   loader.ChooseSequenceOrder(loaded.npu, loaded.bench);
   loader.ChooseVocabulary(loaded.npu, loaded.bench);
+  loader.FillPadded(loaded.npu, loaded.bench, pool);
   source.loader = &loader;
   source.sums_are_joined = true;
   source.replicas = ReplicasOf(layout, loaded, loader);

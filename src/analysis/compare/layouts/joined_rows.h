@@ -2,7 +2,7 @@
 // Private to its sources: joined_rows (which calls and rows are written), row_pieces (a row of all
 // members of a call), row_maker (the row of the whole), parameter_facts (what parameters tell of
 // other rows), layout_calls (what only the layout makes), gradient_factors, unequal_pieces (copies
-// that differ, and summands).
+// that differ, and summands), piece_ranks (which ranks a difference concerns).
 #pragma once
 
 #include <array>
@@ -273,6 +273,13 @@ class UnequalPieces {
   std::array<std::set<std::pair<uint32_t, uint64_t>>, 2> unreduced_;  // values of ranks
 };
 
+// ---- piece_ranks.cpp ----
+
+// Which ranks of the NPU side a difference would concern, where statistics of pieces tell: sets
+// suspicion and suspects of the row. `other`: how the other side's pieces make the whole.
+void NotePieces(const JoinedSide& side, const RowPieces& pieces, const RowPieces& others,
+                const layout::Placement& other, NewRow& made);
+
 // ---- row_maker.cpp ----
 
 // Makes the rows of the whole model out of the pieces of both sides.
@@ -320,6 +327,7 @@ class RowMaker {
   void FinishRow(size_t side, const RowPieces& pieces, NewRow& made);
   void FillPaddedGradient(const RowPieces& npu, const RowPieces& bench, const Shape& real,
                           NewRow& n, NewRow& b);
+  void FillSmallerPadded(const RowPieces& npu, const RowPieces& bench, NewRow& n, NewRow& b);
   std::pair<NewRow, NewRow> MakePadded(const CallPair& pair, RowPieces& npu, const RowPieces& bench,
                                        layout::Spreads spreads);
   std::pair<NewRow, NewRow> MakeUnknown(const RowPieces& npu, const RowPieces& bench);

@@ -172,9 +172,10 @@ class PieceLoader::OpenPieces {
   }
 
   // The whole that they make in this placement.
-  Result<layout::WholeTensor> Join(const layout::Placement& placement) {
+  Result<layout::WholeTensor> Join(const layout::Placement& placement, bool is_cut = true) {
     return layout::WholeTensor::Make(
-        placement, [this](size_t piece) { return Open(piece); }, row_.scale, row_.cut);
+        placement, [this](size_t piece) { return Open(piece); }, row_.scale,
+        is_cut ? row_.cut : std::nullopt);
   }
 
   void ReleasePages() const {
@@ -206,6 +207,65 @@ bool PieceLoader::Compare(const SideRow& npu, const SideRow& bench,
   const Result<layout::WholeTensor> n = npu_pieces->Join(RowOf(true, npu).placement);
   const Result<layout::WholeTensor> b = bench_pieces->Join(RowOf(false, bench).placement);
   return n.ok() && b.ok() && use(*n, *b);
+}
+
+bool PieceLoader::CompareUncut(const SideRow& npu, const SideRow& bench,
+                               const CompareWholes& use) const {
+  const std::shared_ptr<OpenPieces> npu_pieces = PiecesOf(true, npu);
+  const std::shared_ptr<OpenPieces> bench_pieces = PiecesOf(false, bench);
+  const Result<layout::WholeTensor> n =
+      npu_pieces->Join(RowOf(true, npu).placement, /*is_cut=*/false);
+  const Result<layout::WholeTensor> b = bench_pieces->Join(RowOf(false, bench).placement);
+  return n.ok() && b.ok() && use(*n, *b);
+}
+
+void PieceLoader::FillPadded(Side& npu, Side& bench, base::ThreadPool& pool) const {
+  std::vector<std::pair<bool, SideRow*>> rows;
+  for (const bool of_npu : {true, false}) {
+    for (SideRow& row : (of_npu ? npu : bench).rows) {
+      const JoinedRow& joined = RowOf(of_npu, row);
+      // Shares of samples and of a sequence, flattened, may be in an order that is not known.
+      const bool is_shared = std::any_of(
+          joined.placement.spreads.begin(), joined.placement.spreads.end() - 1,
+          [](const layout::Spread& spread) { return spread.kind == SpreadKind::kShard; });
+      if (joined.padding && !is_shared && row.data_name != "-1" &&
+          row.stats[kNorm].kind == StatKind::kNone) {
+        rows.emplace_back(of_npu, &row);
+      }
+    }
+  }
+  pool.ParallelFor(rows.size(), [&](size_t item, size_t) {
+    const auto [of_npu, row] = rows[item];
+    const std::shared_ptr<OpenPieces> pieces = PiecesOf(of_npu, *row);
+    const Result<layout::WholeTensor> whole = pieces->Join(RowOf(of_npu, *row).placement);
+    if (!whole.ok() || whole->element_count() == 0 ||
+        GetDTypeInfo(whole->dtype()).kind != DTypeKind::kFloat) {
+      return;
+    }
+    std::array<double, kStatCount> found = {-HUGE_VAL, HUGE_VAL, 0, 0};
+    std::vector<double> values(tensor::kCopyBlockElements);
+    const auto count = static_cast<size_t>(whole->element_count());
+    bool has_nan = false;
+    for (size_t first = 0; first < count; first += values.size()) {
+      const std::span<double> block =
+          std::span(values).first(std::min(values.size(), count - first));
+      whole->Read(static_cast<int64_t>(first), block);
+      for (const double value : block) {
+        has_nan = has_nan || std::isnan(value);
+        found[kMax] = std::max(found[kMax], value);
+        found[kMin] = std::min(found[kMin], value);
+        found[kMean] += value;
+        found[kNorm] += value * value;
+      }
+    }
+    found[kMean] /= static_cast<double>(count);
+    found[kNorm] = std::sqrt(found[kNorm]);
+    for (size_t stat = 0; stat < kStatCount; ++stat) {
+      row->stats[stat].kind = StatKind::kNumber;
+      row->stats[stat].number = has_nan ? std::nan("") : found[stat];
+    }
+    pieces->ReleasePages();
+  });
 }
 
 bool PieceLoader::Reconsider(const SideRow& npu, const SideRow& bench,

@@ -20,6 +20,7 @@
 #include "src/analysis/compare/layouts/plan.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/side.h"
+#include "src/base/threads.h"
 #include "src/layout/placement.h"
 #include "src/layout/whole_tensor.h"
 #include "src/tensor/element_blocks.h"
@@ -37,6 +38,9 @@ enum class Suspicion : uint8_t {
   kNone,
   kReplicasDiffer,  // along an axis where the tensor is replicated
   kNotReduced,      // the sum of the pieces is the other side's value, but nothing reduces them
+  kPartIsZero,      // a part that the other side has is zero
+  kRepeats,         // a micro-batch is the one before
+  kOutOfPlace,      // positions are not those of the rank's part of the sequence
 };
 
 // A dimension along which a side has more than the other: of a padded vocabulary.
@@ -95,6 +99,10 @@ class PieceLoader : public TensorLoader {
   using CompareWholes =
       std::function<bool(const layout::WholeTensor& npu, const layout::WholeTensor& bench)>;
   bool Compare(const SideRow& npu, const SideRow& bench, const CompareWholes& use) const;
+  // The same with the padding of the NPU side.
+  bool CompareUncut(const SideRow& npu, const SideRow& bench, const CompareWholes& use) const;
+  // Statistics of rows that lost them because pieces have padding, from their tensors.
+  void FillPadded(Side& npu, Side& bench, base::ThreadPool& pool) const;
   const JoinedRow& RowOf(bool of_npu, const SideRow& row) const;
 
  private:

@@ -184,6 +184,7 @@ std::pair<NewRow, NewRow> RowMaker::MakeTensors(const CallPair& pair, RowPieces&
   if (calls_.MayBeReordered(pair, n.row)) {
     n.row.data_name = b.row.data_name = "-1";
   }
+  NotePieces(*sides_[0], npu, bench, b.joined.placement, n);
   for (size_t side = 0; side < 2; ++side) {
     FinishRow(side, *sides[side], *rows[side]);
   }
@@ -428,6 +429,42 @@ void RowMaker::FillPaddedGradient(const RowPieces& npu, const RowPieces& bench, 
   }
 }
 
+// Padding only adds to the extremes and Norm: where the side that is padded has a smaller one
+// nevertheless, both sides differ, whatever the padding is.
+void RowMaker::FillSmallerPadded(const RowPieces& npu, const RowPieces& bench, NewRow& n,
+                                 NewRow& b) {
+  if (n.joined.placement.padded_to.has_value() == b.joined.placement.padded_to.has_value()) {
+    return;
+  }
+  const bool by_npu = n.joined.placement.padded_to.has_value();
+  const layout::PieceStatistics of_npu =
+      layout::CombineStatistics(n.joined.placement, npu.pieces.statistics);
+  const layout::PieceStatistics of_bench =
+      layout::CombineStatistics(b.joined.placement, bench.pieces.statistics);
+  const layout::PieceStatistics& padded = by_npu ? of_npu : of_bench;
+  const layout::PieceStatistics& other = by_npu ? of_bench : of_npu;
+  for (const Stat stat : {kMax, kMin, kNorm}) {
+    if (!padded.values[stat] || !other.values[stat]) {
+      return;
+    }
+  }
+  const double rounding = n.row.state == dump::RowState::kParameters ? 1e-5 : 2.5e-4;
+  const double slack = 4 * std::max({npu.pieces.unit, bench.pieces.unit, rounding});
+  const double largest = std::max(std::fabs(*other.values[kMax]), std::fabs(*other.values[kMin]));
+  if (*padded.values[kNorm] >= (1 - slack) * *other.values[kNorm] &&
+      *padded.values[kMax] >= *other.values[kMax] - slack * largest &&
+      *padded.values[kMin] <= *other.values[kMin] + slack * largest) {
+    return;
+  }
+  NewRow* const rows[] = {&n, &b};
+  for (size_t side = 0; side < 2; ++side) {
+    const RowPieces& pieces = side == 0 ? npu : bench;
+    rows[side]->row.stats = pieces.rows[0]->stats;
+    FillWhole(side, pieces, std::nullopt, *rows[side]);
+  }
+  NotePieces(*sides_[0], npu, bench, b.joined.placement, n);
+}
+
 // Statistics tell nothing of what is padded: gradients are summed over shares of the data.
 std::pair<NewRow, NewRow> RowMaker::MakePadded(const CallPair& pair, RowPieces& npu,
                                                const RowPieces& bench, layout::Spreads spreads) {
@@ -454,6 +491,10 @@ std::pair<NewRow, NewRow> RowMaker::MakePadded(const CallPair& pair, RowPieces& 
   if ((pair.calls[0]->is_gradient || pair.calls[0]->direction == dump::Direction::kBackward) &&
       n.row.data_name == "-1") {
     FillPaddedGradient(npu, bench, real, n, b);
+  }
+  if (!pair.calls[0]->is_gradient && pair.calls[0]->direction == dump::Direction::kForward &&
+      n.row.data_name == "-1") {
+    FillSmallerPadded(npu, bench, n, b);
   }
   n.row.shape = made_[0].Intern(ShapeText(real));
   b.row.shape = made_[1].Intern(ShapeText(real));

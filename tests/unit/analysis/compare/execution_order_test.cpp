@@ -40,6 +40,18 @@ TEST(PlanExecution, MovesParameterGradientsBehindTheirModulesLastBackward) {
                           "Module.a.Linear.parameters_grad", "Tensor.add_.0.forward"));
 }
 
+TEST(PlanExecution, WhatTheOptimizerIsGivenComesBehindAllBackwardCallsInTheirOrder) {
+  const Side side = SideOf({"Module.a.Linear.forward.0", "Module.b.Linear.forward.0",
+                            "Module.b.Linear.backward.0", "Module.a.Linear.backward.0",
+                            "Tensor.add_.0.forward", "Module.a.Linear.parameters_grad.reduced",
+                            "Module.b.Linear.parameters_grad.reduced"});
+  EXPECT_THAT(Ordered(side),
+              ElementsAre("Module.a.Linear.forward.0", "Module.b.Linear.forward.0",
+                          "Module.b.Linear.backward.0", "Module.a.Linear.backward.0",
+                          "Module.b.Linear.parameters_grad.reduced",
+                          "Module.a.Linear.parameters_grad.reduced", "Tensor.add_.0.forward"));
+}
+
 TEST(PlanExecution, WithoutABackwardOfTheModuleTheLastOneOfAllIsTheirPlace) {
   const Side side = SideOf({"Module.a.Linear.forward.0", "Module.a.Linear.parameters_grad",
                             "Functional.linear.0.backward", "Tensor.add_.0.forward"});

@@ -415,6 +415,34 @@ TEST_F(RelationOfTensors, NothingIsClaimedThatCouldFitByChance) {
   EXPECT_FALSE(masks) << masks->text();
 }
 
+TEST_F(RelationOfTensors, PartsOfAPaddedVocabularyAreInAnotherOrder) {
+  // 4 parts of 3 columns of which the last 2 are padding, in the reverse order.
+  std::mt19937_64 random(5);
+  const Values padded = Normal(8 * 12, random);
+  const RelationRequest request{NoiseOf(DType::kFloat32), false};
+  const auto columns = [&](const std::vector<size_t>& of) {
+    Values values;
+    for (size_t row = 0; row < 8; ++row) {
+      for (const size_t column : of) {
+        values.push_back(padded[row * 12 + column]);
+      }
+    }
+    return Tensor({8, static_cast<int64_t>(of.size())}, values);
+  };
+  const Elements bench = columns({0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const std::optional<Relation> found =
+      FindReorderedAmongMore(columns({9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2}), bench, request);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->text(), "in another order along dimension 1 than the reference");
+  EXPECT_EQ(found->kind, RelationKind::kPermutation);
+  EXPECT_FALSE(
+      FindReorderedAmongMore(columns({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), bench, request))
+      << "in the same order";
+  EXPECT_FALSE(
+      FindReorderedAmongMore(columns({9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 1}), bench, request))
+      << "a column is missing";
+}
+
 TEST_F(RelationOfTensors, MasksOfInfinitiesMove) {
   Values mask(256);
   for (size_t i = 0; i < 256; ++i) {

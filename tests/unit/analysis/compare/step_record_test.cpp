@@ -114,6 +114,21 @@ TEST(JudgeUpdate, TheSignByWhichAdamMovesABiasWhoseGradientCancelsIsChance) {
       << "where the gradient agrees, chance has no part";
 }
 
+TEST(JudgeUpdate, AnUpdateIsLostWhereOneSideHasTheValueOfTheStepBefore) {
+  // Elements without a gradient hold the extremes: Norm alone tells that the rest moved.
+  const StepRecord before = Before(1, "[16, 16]", 1e-6);
+  SideRow moved = Row(1);
+  moved.stats[kNorm].number *= 1 + 1e-5;
+  const auto judge = [&](const StepRecord& record, const SideRow& npu, const SideRow& bench) {
+    return JudgeUpdate(record, {}, kKeys, Cancellation::kNever, npu, bench).judgement;
+  };
+  EXPECT_EQ(judge(before, Row(1), moved), UpdateJudgement::kOptimizer);
+  EXPECT_EQ(judge(before, moved, Row(1)), UpdateJudgement::kOptimizer);
+  SideRow also_moved = moved;
+  also_moved.stats[kMean].number = 1e-9;
+  EXPECT_EQ(judge(before, also_moved, moved), UpdateJudgement::kExplained);
+}
+
 TEST(JudgeUpdate, BehindAStepThatDivergedADifferingParameterIsAnEcho) {
   StepRecord before = Before(1);
   before.has_origin = true;
