@@ -96,6 +96,7 @@ parameter, other dtype
 state of an optimizer
 beyond noise
 behind an origin
+behind an unknown weight
 saved value behind a difference
 within its bound
 module around an unmatched call

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "msprobe/tensor_file.h"
@@ -220,20 +222,28 @@ bool PieceLoader::CompareUncut(const SideRow& npu, const SideRow& bench,
 }
 
 void PieceLoader::FillPadded(Side& npu, Side& bench, base::ThreadPool& pool) const {
+  // Shares of samples and of a sequence, flattened, may be in an order that is not known: such rows
+  // stay as they are on both sides.
+  const auto is_shared = [](const JoinedRow& row) {
+    return std::any_of(
+        row.placement.spreads.begin(), row.placement.spreads.end() - 1,
+        [](const layout::Spread& spread) { return spread.kind == SpreadKind::kShard; });
+  };
   std::vector<std::pair<bool, SideRow*>> rows;
+  std::unordered_set<std::string_view> shared;
   for (const bool of_npu : {true, false}) {
     for (SideRow& row : (of_npu ? npu : bench).rows) {
       const JoinedRow& joined = RowOf(of_npu, row);
-      // Shares of samples and of a sequence, flattened, may be in an order that is not known.
-      const bool is_shared = std::any_of(
-          joined.placement.spreads.begin(), joined.placement.spreads.end() - 1,
-          [](const layout::Spread& spread) { return spread.kind == SpreadKind::kShard; });
-      if (joined.padding && !is_shared && row.data_name != "-1" &&
-          row.stats[kNorm].kind == StatKind::kNone) {
-        rows.emplace_back(of_npu, &row);
+      if (!joined.padding || row.data_name == "-1" || row.stats[kNorm].kind != StatKind::kNone) {
+        continue;
+      }
+      rows.emplace_back(of_npu, &row);
+      if (is_shared(joined)) {
+        shared.insert(row.name);
       }
     }
   }
+  std::erase_if(rows, [&](const auto& row) { return shared.contains(row.second->name); });
   pool.ParallelFor(rows.size(), [&](size_t item, size_t) {
     const auto [of_npu, row] = rows[item];
     const std::shared_ptr<OpenPieces> pieces = PiecesOf(of_npu, *row);

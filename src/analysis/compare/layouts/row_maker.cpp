@@ -9,6 +9,7 @@
 //    common placement, or that only describe a layout, keep their text and lose their values.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -430,10 +431,12 @@ void RowMaker::FillPaddedGradient(const RowPieces& npu, const RowPieces& bench, 
 }
 
 // Padding only adds to the extremes and Norm: where the side that is padded has a smaller one
-// nevertheless, both sides differ, whatever the padding is.
+// nevertheless, both sides differ, whatever the padding is. Sizes with a common divisor may be
+// padded on both sides.
 void RowMaker::FillSmallerPadded(const RowPieces& npu, const RowPieces& bench, NewRow& n,
                                  NewRow& b) {
-  if (n.joined.placement.padded_to.has_value() == b.joined.placement.padded_to.has_value()) {
+  if (n.joined.placement.padded_to.has_value() == b.joined.placement.padded_to.has_value() ||
+      std::gcd(n.joined.padding->larger, n.joined.padding->smaller) != 1) {
     return;
   }
   const bool by_npu = n.joined.placement.padded_to.has_value();
