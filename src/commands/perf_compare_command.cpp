@@ -1,5 +1,5 @@
 // msprobe perf_compare: two profiles of the same training, and why one is slower or uses more
-// memory; two memory snapshots, and what grew.
+// memory; the ranks of one run against each other; two memory snapshots, and what grew.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -18,9 +18,11 @@
 #include "src/analysis/perf/name_map.h"
 #include "src/analysis/perf/options.h"
 #include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/ranks_of_run.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
@@ -46,6 +48,9 @@ growth in %, ms, s, MB or GB. If a metric cannot be measured, the gate fails.
 
 Memory snapshots of PyTorch (torch.cuda.memory._dump_snapshot) are recognised by their content and never executed: the first
 one is before, the second after, and one alone tells what is largest. --fail-on grown: more is allocated than before.
+
+Without REFERENCE the ranks in the folder PROFILE are compared with each other. --fail-on late: a rank makes the others wait; link:
+collectives take longer although nobody is waited for.
 
 )";
 
@@ -178,7 +183,9 @@ class PerfCompareCommand final : public Command {
                  "The test profile: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
                  "*_ascend_ms folder, a profiler database, or a folder with one of them per rank",
                  kOtherWays),
-        Argument("REFERENCE", &reference_, "The reference profile",
+        Argument("REFERENCE", &reference_,
+                 "The reference profile; without it the ranks in PROFILE are compared with each "
+                 "other",
                  FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
@@ -193,6 +200,8 @@ class PerfCompareCommand final : public Command {
          "the workbook, and a page for any browser: what grew, as a tree down to kernels"},
         {"mpirun -n 8 msprobe perf_compare after before -o result",
          "folders with one profile per rank, distributed over eight processes"},
+        {"msprobe perf_compare run -o result --format html",
+         "a folder with one profile per rank: which rank is late, which link is slow, and a map"},
         {"msprobe perf_compare after before --fail-on 'e2e>5%' --fail-on 'op:*matmul*>10%' --junit "
          "perf.xml",
          "in CI: exit code 1 if the step or its matrix products got that much slower"},
@@ -261,6 +270,58 @@ class PerfCompareCommand final : public Command {
     const base::Stopwatch watch;
     MSP_ASSIGN_OR_RETURN(const analysis::memory::Growth growth, analysis::memory::Run(options));
     report::Document document = analysis::memory::MakeDocument(growth, top_);
+    document.seconds = watch.seconds();
+    return EmitReport(std::move(document), answer_, context, own);
+  }
+
+  // One side: a folder with the profiles of several ranks.
+  Result<bool> IsOneRun() const {
+    const fs::path path = profile_.empty() ? PathOf(comparison_path_) : profile_;
+    const bool is_alone =
+        profile_.empty() ? base_path_.empty() && !comparison_path_.empty()
+                         : reference_.empty() && comparison_path_.empty() && base_path_.empty();
+    if (!is_alone || !base::IsFolder(path)) {
+      return false;
+    }
+    return analysis::perf::HoldsRanks(path);
+  }
+
+  Result<ExitCode> CompareRanks(const Context& context) {
+    options_.pair.comparison = profile_.empty() ? PathOf(comparison_path_) : profile_;
+    options_.output = PathOf(output_path_.string());
+    options_.quiet = context.quiet;
+    if (rank_ || options_.pair.base_rank || options_.pair.comparison_rank) {
+      return UsageError(
+          "without REFERENCE all ranks are compared with each other: --rank, "
+          "--base-rank and --comparison-rank do not apply");
+    }
+    base_step_ = comparison_step_.empty() ? step_ : comparison_step_;
+    comparison_step_ = base_step_;
+    MSP_RETURN_IF_ERROR(CheckSteps());
+    for (const std::string& text : answer_.fail_on) {
+      const auto& levels = analysis::perf::kRankLevels;
+      if (std::none_of(levels.begin(), levels.end(),
+                       [&](const auto& level) { return text == level.word; })) {
+        return UsageError(fmt::format("--fail-on {} needs a reference", text))
+            .WithHint("the ranks of one run: --fail-on late, --fail-on link");
+      }
+    }
+    OwnForms own;
+    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+    if (base::AnswersHere()) {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFile(options_.output / "ranks.csv"));
+      if (wants_page_ || answer_.open) {
+        own.page = options_.output / "ranks.html";
+        MSP_RETURN_IF_ERROR(CheckPage(own.page));
+      }
+    }
+    const base::Stopwatch watch;
+    MSP_ASSIGN_OR_RETURN(const analysis::perf::RanksOfRun run,
+                         analysis::perf::CompareRanks(options_));
+    if (!run.reports) {
+      return ExitCode::kDone;
+    }
+    report::Document document = analysis::perf::MakeDocument(run, top_);
     document.seconds = watch.seconds();
     return EmitReport(std::move(document), answer_, context, own);
   }
@@ -383,6 +444,10 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   }
   if (AreSnapshots()) {
     return CompareSnapshots(context);
+  }
+  MSP_ASSIGN_OR_RETURN(const bool is_one_run, IsOneRun());
+  if (is_one_run) {
+    return CompareRanks(context);
   }
   MSP_RETURN_IF_ERROR(TakeSides());
   wants_page_ |= answer_.open;

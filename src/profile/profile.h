@@ -101,6 +101,9 @@ struct Kernel {
   Nanoseconds end = 0;
   double duration_us = 0;
   int64_t correlation = kNoCorrelation;  // GPU: of the runtime call that started it
+  TextId collective = kNoText;  // GPU: "allreduce", where the profiler recorded what it does
+  TextId group = kNoText;       // GPU: the ranks of its group, "[0,1]", else the group's name
+  int64_t elements = 0;         // GPU: that go into the collective, where recorded
 };
 
 // Complete links from a point on the host to one on the device, in order of first appearance.
@@ -155,6 +158,7 @@ struct CommunicationOperator {
 struct CommunicationGroup {
   TextId name = kNoText;            // "Group 0 Communication"
   TextId parallel_name = kNoText;   // "tp", from profiler_metadata.json; kNoText when unknown
+  TextId ranks = kNoText;           // "[0,1]", from there, too
   std::vector<uint32_t> operators;  // into Profile::communication
   std::vector<std::pair<TextId, std::vector<uint32_t>>> planes;  // into communication_tasks
 };

@@ -522,8 +522,17 @@ Status ReadGroupNames(const std::filesystem::path& folder, bool strict, Profile&
     if (!name.is_string() || thread == kNoText || named == by_name.end()) {
       continue;
     }
+    std::string ranks;
+    for (const json::Json& rank : json::ItemsOf(json::Member(group, "global_ranks"))) {
+      if (rank.is_number_integer()) {
+        ranks += fmt::format("{}{}", ranks.empty() ? "[" : ",", json::IntOf(rank));
+      }
+    }
     for (CommunicationGroup* known : named->second) {
       known->parallel_name = profile.texts.Intern(json::TextOf(name));
+      if (!ranks.empty()) {
+        known->ranks = profile.texts.Intern(ranks + "]");
+      }
     }
   }
   return {};

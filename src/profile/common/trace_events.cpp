@@ -200,9 +200,25 @@ using Kind = ArgumentValue::Kind;
 constexpr int kDeepest = 64;
 
 constexpr std::array<std::string_view, static_cast<size_t>(Argument::kCount)> kArgumentKeys = {
-    "name",      "sort_index", "Input Dims",     "Input type",     "stream",
-    "Device Id", "Addr",       "Bytes",          "Total Reserved", "Task Type",
-    "Task Id",   "Stream Id",  "correlation_id", "Call stack",     "correlation"};
+    "name",
+    "sort_index",
+    "Input Dims",
+    "Input type",
+    "stream",
+    "Device Id",
+    "Addr",
+    "Bytes",
+    "Total Reserved",
+    "Task Type",
+    "Task Id",
+    "Stream Id",
+    "correlation_id",
+    "Call stack",
+    "correlation",
+    "Collective name",
+    "Process Group Ranks",
+    "Process Group Name",
+    "In msg nelems"};
 
 // The keys that begin with a letter, a bit for each: nearly all keys of a trace begin with other
 // letters.

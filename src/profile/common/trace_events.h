@@ -36,6 +36,10 @@ enum class Argument : uint8_t {
   kCorrelationId,  // correlation_id
   kCallStack,      // Call stack
   kCorrelation,    // correlation
+  kCollective,     // Collective name
+  kGroupRanks,     // Process Group Ranks
+  kGroupName,      // Process Group Name
+  kElements,       // In msg nelems
   kCount,
 };
 

@@ -341,6 +341,17 @@ class GpuTraceReader {
     kernel.end = event.end();
     kernel.duration_us = event.duration_us;
     kernel.correlation = event.argument(Argument::kCorrelation).integer().value_or(kNoCorrelation);
+    if (event.argument(Argument::kCollective).present()) {
+      kernel.collective = texts.Intern(event.argument(Argument::kCollective).text);
+      kernel.elements = event.argument(Argument::kElements).integer().value_or(0);
+    }
+    std::string ranks(event.argument(Argument::kGroupRanks).text);
+    std::erase(ranks, ' ');
+    if (ranks.size() > std::string_view("[]").size()) {
+      kernel.group = texts.Intern(ranks);
+    } else if (event.argument(Argument::kGroupName).present()) {
+      kernel.group = texts.Intern(event.argument(Argument::kGroupName).text);
+    }
     return kernel;
   }
 
