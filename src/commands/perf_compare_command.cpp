@@ -50,7 +50,7 @@ Memory snapshots of PyTorch (torch.cuda.memory._dump_snapshot) are recognised by
 one is before, the second after, and one alone tells what is largest. --fail-on grown: more is allocated than before.
 
 Without REFERENCE the ranks in the folder PROFILE are compared with each other. --fail-on late: a rank makes the others wait; link:
-collectives take longer although nobody is waited for.
+collectives take longer although no rank is late.
 
 )";
 

@@ -716,7 +716,7 @@ std::string Sentence(const RanksOfRun& run, const RankFinding& found) {
         rank, found.cost_ms, found.usual_ms);
   }
   return fmt::format(
-      "rank {} waits for nobody, yet the collectives of ranks {} take {:.3g} ms longer per step "
+      "rank {} waits for no rank, yet the collectives of ranks {} take {:.3g} ms longer per step "
       "than those of like groups ({:.4g} ms)",
       rank, found.group, found.cost_ms, found.usual_ms);
 }

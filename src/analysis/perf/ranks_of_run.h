@@ -1,5 +1,5 @@
 // The ranks of one run against each other: which rank makes the others wait, and which link is slow
-// although nobody is waited for.
+// although no rank is late.
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ Result<RanksOfRun> CompareRanks(const Options& options);
 
 inline constexpr std::array<report::GateLevel, 2> kRankLevels = {
     {{"late", "a rank makes the others wait", false},
-     {"link", "collectives take longer although nobody is waited for", false}}};
+     {"link", "collectives take longer although no rank is late", false}}};
 
 report::Document MakeDocument(const RanksOfRun& run, size_t top);
 
