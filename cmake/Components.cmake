@@ -32,6 +32,7 @@ set(MSPROBE_COMPONENTS
   "analysis/graph:analysis/compare analysis/nonfinite layout database dump json report base"
   "analysis/recheck:reference dump io kernels json report tensor base"
   "analysis/response_anomaly:report json base"
+  "analysis/offline_model:json base"
   "analysis/grad:io report kernels tensor base"
   "analysis/rl:io kernels report tensor base"
   "database:base"
@@ -42,7 +43,7 @@ set(MSPROBE_COMPONENTS
   "analysis/accuracy:online dump io kernels json report tensor base"
   "analysis/repro:analysis/accuracy analysis/recheck reference dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:digest analysis/accuracy analysis/bisect analysis/ckpt analysis/compare analysis/compile_check analysis/config_check analysis/grad analysis/graph analysis/hang analysis/inspect analysis/isolate analysis/kernel_dump analysis/memory analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
+  "commands:digest analysis/accuracy analysis/bisect analysis/ckpt analysis/compare analysis/compile_check analysis/config_check analysis/grad analysis/graph analysis/hang analysis/inspect analysis/isolate analysis/kernel_dump analysis/memory analysis/monitor analysis/nonfinite analysis/offline_model analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_component(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -32,6 +32,7 @@
 #include "src/analysis/kernel_dump/fusion_rules.h"
 #include "src/analysis/kernel_dump/vector_compare.h"
 #include "src/analysis/kernel_dump/vector_document.h"
+#include "src/analysis/offline_model/offline_model.h"
 #include "src/analysis/repro/repro.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
@@ -415,7 +416,7 @@ class CompareCommand final : public Command {
         Path("--golden-path -gp", "PATH", &golden_path_, "Reference dump", kPython26),
         Choice("--mode -m", "MODE", &mode_,
                {"auto", "atb", "torchair", "offline_data", "offline_model"},
-               "Kind of dumps; offline_model, which runs models, is not supported", kPython26),
+               "Kind of dumps; offline_model runs an .onnx file of REFERENCE first", kPython26),
         Switch("--xlsx", &write_xlsx_, "Write a workbook instead of csv", kPython26),
         Switch("--diff-analyze -da", &options_.output.first_difference,
                "Find the first differing call over all ranks; written as JSON", kPython26),
@@ -446,12 +447,25 @@ class CompareCommand final : public Command {
              "Columns of your own: files alg_<name>.py of this folder with column_name() and "
              "compare(a, b), which are run"),
         Path("--python", "PATH", &options_.user_metrics.python_path,
-             "Python with PyTorch that runs the files of --algorithms", Default{"python3"}),
+             "Python that runs the files of --algorithms (with PyTorch) or the model of -m "
+             "offline_model (with onnx and onnxruntime)",
+             Default{"python3"}),
         Number("--metric-seconds", "N", &options_.user_metrics.seconds,
                "Time for the files of --algorithms per 256 MiB of tensors", kPositive),
         Text("--valid-rows", "NAME=KEYWORD", &valid_rows_,
              "Only the first rows of the outputs of calls with this name are valid; KEYWORD is the "
              "argument whose sum is their number"),
+        Path("--input-data", "FILE,FILE", &model_.input_data,
+             "With -m offline_model: inputs of the model, .npy or .bin", kSeparatedByCommas,
+             Default{"the same random numbers every time"}, kPython26),
+        Text("--input-shape", "SHAPES", &model_.input_shape,
+             "With -m offline_model: shapes of inputs, \"name:1,3;name:1\"", kPython26),
+        Choice("--onnx-fusion-switch -ofs", "WHEN", &model_fusion_, {"True", "False"},
+               "With -m offline_model: whether ONNX Runtime may fuse operators", kPython26),
+        Text("--dym-shape-range", "SHAPES", &model_.shape_range,
+             "With -m offline_model: the first of these shapes", kPython26),
+        Text("--output-size", "N,N", &model_output_size_, "Of OM models: without effect", kHidden,
+             kPython26),
         Path("--fusion-rule-file -fr", "FILE", &fusion_rules_.network,
              "With -m offline_data: graph of the compiled model as JSON, which names what its "
              "operators were fused from",
@@ -512,9 +526,12 @@ class CompareCommand final : public Command {
         return *interrupted;
       }
     }
-    if (mode_ == "offline_data") {
+    if (mode_ == "offline_data" || mode_ == "offline_model") {
       if (!base::AnswersHere()) {
         return ExitCode::kDone;
+      }
+      if (mode_ == "offline_model") {
+        MSP_RETURN_IF_ERROR(RunModel());
       }
       return CompareOfflineData(context);
     }
@@ -608,6 +625,23 @@ class CompareCommand final : public Command {
     return {};
   }
 
+  // -m offline_model: the reference becomes what it computes.
+  Status RunModel() {
+    if (base::AsciiLower(options_.npu_path.extension().string()) == ".om") {
+      return UnsupportedError(fmt::format("{}: an OM model runs on an Ascend device only",
+                                          options_.npu_path.string()))
+          .WithHint("dump it there, and give the folder of its kernel dumps to -tp");
+    }
+    model_.model = options_.bench_path;
+    model_.output = options_.output.folder;
+    model_.fusion = model_fusion_ == "True";
+    model_.python = options_.user_metrics.python_path;
+    MSP_ASSIGN_OR_RETURN(const analysis::offline_model::Dumped dumped,
+                         analysis::offline_model::Dump(model_));
+    options_.bench_path = dumped.folders.front() / "dump_data" / "onnx";
+    return {};
+  }
+
   // -m offline_data: kernel dumps by the vendor's measures.
   Result<ExitCode> CompareOfflineData(const Context& context) {
     namespace dumps = analysis::kernel_dump;
@@ -653,21 +687,20 @@ class CompareCommand final : public Command {
   std::vector<int64_t> rank_ids_;
   std::vector<int64_t> step_ids_;
   analysis::kernel_dump::FusionRuleFiles fusion_rules_;  // of --mode offline_data
+  analysis::offline_model::Options model_;               // of --mode offline_model
+  std::string model_fusion_ = "True";
+  std::string model_output_size_;
 };
 
 Status CompareCommand::FillV26(const Context& context) {
-  if (mode_ == "offline_model") {
-    return UnsupportedError("-m offline_model is not built into this program")
-        .WithHint(
-            "it runs models with CANN and ONNX Runtime; of dumps that exist: -m offline_data");
-  }
-  if (mode_ != "offline_data" && fusion_rules_.any()) {
+  if (!mode_.starts_with("offline_") && fusion_rules_.any()) {
     return UsageError("-fr, -qfr and -cfr need -m offline_data");
   }
   if (mode_ != "auto") {
     for (const std::string_view flag : kAutoFlags) {
       const auto typed = context.typed.find(flag);
-      if (typed != context.typed.end() && !(mode_ == "torchair" && flag == "--rank")) {
+      if (typed != context.typed.end() &&
+          !(flag == "--rank" && (mode_ == "torchair" || mode_ == "offline_model"))) {
         return UsageError(fmt::format("{} cannot be used with -m {}", typed->second, mode_));
       }
     }
@@ -704,7 +737,7 @@ Status CompareCommand::FillV26(const Context& context) {
       return UsageError("--rank with -m torchair is one number");
     }
     v26_.torchair_rank = rank_ids_.front();
-  } else if (context.Given("--rank")) {
+  } else if (context.Given("--rank") && mode_ != "offline_model") {
     options_.folders.rank_ids = rank_ids_;
     options_.folders.step_ids = step_ids_;
   }

@@ -50,6 +50,7 @@ Program::Program()
   Take(MakeApiPrecisionCompare());
   Take(MakeRunOverflowCheck());
   Take(MakeResponseAnomaly());
+  Take(MakeGenModelConfig());
   Begin("View");
   Take(MakeShow());
   Take(MakeGraph("graph"));
@@ -61,6 +62,7 @@ Program::Program()
   Take(MakeParse());
   Take(MakeMsaccucmp());
   Take(MakeCodeMapping());
+  Take(MakeOfflineDump());
   Begin("This program");
   Take(MakeHelp(*this));
   Take(MakeDoctor());
@@ -73,6 +75,7 @@ Program::Program()
   Take(MakeNanAnalyze("overflow_check"), "nan_analyze");
   Take(MakeGraph("graph_visualize"), "graph");
   Take(MakeData2db(), "monitor csv2db");
+  Take(MakeInstallDeps(), "doctor");
 }
 
 void Program::Take(std::unique_ptr<Command> command, std::string_view stands_for) {

@@ -57,6 +57,17 @@ def op_configuration(places, folder):
     (folder / "op.json").write_text('{"dump_json_path": "%s", "api_name": "Functional.gelu.0", "extract_api_path": "gelu.json"}' % dump)
 
 
+def model(places, folder):
+    """The files of a language model; an .onnx file, and a Python that says that it has run it."""
+    (folder / "toy").mkdir()
+    (folder / "toy/tokenizer.json").write_text('{"model": {"vocab": {"hello": 0, "12": 1}}}')
+    (folder / "toy/config.json").write_text('{"eos_token_id": 1}')
+    (folder / "m.onnx").touch()
+    (folder / "run/dump_data/onnx").mkdir(parents=True)
+    (folder / "python").write_text("#!/bin/sh\necho '{\"folders\": [\"run\"], \"tensors\": 7}'\n")
+    (folder / "python").chmod(0o755)
+
+
 ISOLATED = "rank,step,module,class,call,direction,what,error,floor,factor,verdict,cause\r\n"
 GUILTY_ROW = "0,0,fc1,Linear,Module.fc1.Linear.forward.0,forward,output 0,0.001,2e-06,500,guilty,parameter weight differs\r\n"
 GOOD_ROW = "0,0,fc2,Linear,Module.fc2.Linear.forward.0,forward,output 0,0,2e-06,0,good,\r\n"
@@ -101,6 +112,9 @@ COMMANDS = {
                                      "{data}/accuracy/precision_compare/gpu.csv -o out", "error", "LESS ACCURATE"),
     "ckpt_compare": Command("ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/similarity.json",
                             "different", "DIFFERENT"),
+    "gen_model_config": Command("gen_model_config --model-path toy -o out", None, "WRITTEN: toy", prepare=model),
+    "install_deps": Command("install_deps -m offline", None, "COMPLETE"),
+    "offline_dump": Command("offline_dump --model-path m.onnx --python ./python -o out", None, "DUMPED", prepare=model),
     "digest": Command("digest {data}/ckpt/single_vs_tp2pp2/a -o out/digest.json", None, "DIGESTED"),
     "compile_check": Command("compile_check -o out -- sh script.sh", "wrong", "WRONG", LAUNCH, checked_graphs),
     "config_check -c": Command("config_check -c {example}/config_check/gpu.zip {example}/config_check/npu.zip -o out", "error",

@@ -31,6 +31,10 @@ PYTHON_SPELLINGS = {
                      "--verl_verify A"],
     "data2db": ["--db DIR", "--data DIR", "--format auto", "--mapping FILE", "--micro_step true", "--process_num 2"],
     "dump": ["--dump_path DIR"],
+    "gen_model_config": ["--model-path DIR", "--model-name NAME"],
+    "install_deps": ["-m offline", "--no_check"],
+    "offline_dump": ["--model_path FILE", "--input_data FILE", "-o DIR", "--output_path DIR", "--input_shape x:1", "--rank 0",
+                     "--dym_shape_range x:1", "--output_size 1", "--onnx_fusion_switch True"],
     "merge_result": ["-i DIR", "--input_dir DIR", "-o DIR", "--output_dir DIR", "-config FILE", "--config-path FILE"],
     "monitor analyse": ["-d DIR", "--data_path DIR", "-o DIR", "--out_path DIR", "-k 3", "--topk 3", "-s [1]", "--step [1]", "--step_list [1]"],
     "monitor csv2db": ["--monitor_path DIR", "--db DIR", "--process_num 2"],
@@ -138,7 +142,7 @@ class Tables(unittest.TestCase):
         for command in self.commands:
             if command["subcommands"] and command["usage"].endswith("COMMAND"):
                 continue
-            if command["command"] not in ("msprobe devices",):
+            if command["command"] not in ("msprobe devices", "msprobe install_deps"):
                 self.assertTrue(command["arguments"], command["command"])
 
     def test_the_tested_side_stands_in_front_of_its_reference(self):

@@ -42,7 +42,8 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
             rank: str | Sequence[int] | int | None = None, step: str | Sequence[int] | int | None = None, consistent_check: bool = False,
             backend: str | None = None, module_mapping: PathLike | None = None, strict: bool = False, postprocess: PathLike | None = None,
             metric: str | None = None, algorithms: PathLike | None = None, python: PathLike | None = None,
-            metric_seconds: int | None = None, valid_rows: str | None = None, fusion_rule_file: PathLike | None = None,
+            metric_seconds: int | None = None, valid_rows: str | None = None, input_data: str | None = None, input_shape: str | None = None,
+            onnx_fusion_switch: str | None = None, dym_shape_range: str | None = None, fusion_rule_file: PathLike | None = None,
             quant_fusion_rule_file: PathLike | None = None, close_fusion_rule_file: PathLike | None = None, threads: int | None = None,
             share: str | None = None, wait: float | None = None, lang: str | None = None) -> Result:
     """Compare two dumps and name the first call that diverges.
@@ -79,7 +80,7 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     junit: Also write a JUnit report for CI systems.
     target_path: The test dump.
     golden_path: Reference dump.
-    mode: Kind of dumps; offline_model, which runs models, is not supported: auto, atb, torchair, offline_data or offline_model (default:
+    mode: Kind of dumps; offline_model runs an .onnx file of REFERENCE first: auto, atb, torchair, offline_data or offline_model (default:
         auto).
     xlsx: Write a workbook instead of csv.
     diff_analyze: Find the first differing call over all ranks; written as JSON.
@@ -93,9 +94,14 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     postprocess: YAML file with calibration matrices that tensors are multiplied with before comparing.
     metric: Column of your own, an expression over the sums of the comparison, such as rmse=sqrt(difference_square_sum/count).
     algorithms: Columns of your own: files alg_<name>.py of this folder with column_name() and compare(a, b), which are run.
-    python: Python with PyTorch that runs the files of --algorithms (default: python3).
+    python: Python that runs the files of --algorithms (with PyTorch) or the model of -m offline_model (with onnx and onnxruntime) (default:
+        python3).
     metric_seconds: Time for the files of --algorithms per 256 MiB of tensors (default: 600).
     valid_rows: Only the first rows of the outputs of calls with this name are valid; KEYWORD is the argument whose sum is their number.
+    input_data: With -m offline_model: inputs of the model, .npy or .bin (default: the same random numbers every time).
+    input_shape: With -m offline_model: shapes of inputs, "name:1,3;name:1".
+    onnx_fusion_switch: With -m offline_model: whether ONNX Runtime may fuse operators: True or False (default: True).
+    dym_shape_range: With -m offline_model: the first of these shapes.
     fusion_rule_file: With -m offline_data: graph of the compiled model as JSON, which names what its operators were fused from.
     quant_fusion_rule_file: Like --fusion-rule-file, for the quantised model.
     close_fusion_rule_file: The same of the golden model, if it is compiled.
