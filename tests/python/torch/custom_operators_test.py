@@ -44,6 +44,17 @@ for step in range(2):
 assert torch.ops.mine.twice is packet or not EXPECTED_BACK
 """
 
+ATB = """
+import sys, types
+npu = types.ModuleType("torch_npu")
+npu.npu_rms_norm = lambda x: x * 2
+npu.atb = types.SimpleNamespace(npu_ring_mla=lambda x: x + 1, not_in_the_list=lambda x: x)
+sys.modules["torch_npu"] = npu
+debugger.start(nn.Linear(1, 1))
+npu.atb.not_in_the_list(npu.npu_rms_norm(npu.atb.npu_ring_mla(torch.ones(2))))
+debugger.stop(); debugger.step()
+"""
+
 
 class CustomOperators(ForkedCase):
     def record(self, namespaces, level="L1", back=False, **keys):
@@ -79,6 +90,10 @@ class CustomOperators(ForkedCase):
         dump = self.record(["others", "mine", "absent"], level="mix", section={"list": ["half"]})
         self.assertEqual(self.named(dump), ["others.half.0.forward"])
         self.assertEqual(self.named(self.record(["others"], level="L0")), [])
+
+    def test_operators_of_atb_keep_the_name_of_their_namespace(self):
+        data = self.run_code(ATB, level="L1").data(0)
+        self.assertEqual([name for name in data if name.startswith("NPU.")], ["NPU.atb.npu_ring_mla.0.forward", "NPU.npu_rms_norm.0.forward"])
 
     def test_nothing_is_replaced_after_the_last_step_nor_where_nothing_is_named(self):
         self.assertEqual(self.named(self.record(None, back=True)), [])

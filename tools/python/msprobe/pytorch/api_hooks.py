@@ -44,8 +44,8 @@ class ApiHooks(functions.Functions):
 
     @staticmethod
     def recorded_name(prefix, dotted, attribute):
-        # linalg.norm counts with norm; a file.function of mindspeed keeps both.
-        return dotted if prefix == "MindSpeed" else attribute
+        # linalg.norm counts with norm; a file.function of mindspeed and atb.operator of torch_npu keep both.
+        return dotted if prefix == "MindSpeed" or prefix == "NPU" and dotted.startswith("atb.") else attribute
 
     def further_slots(self):
         yield from custom_operators.slots(self._namespaces)
