@@ -152,13 +152,13 @@ Result<Dumped> Dump(const Options& options) {
   const std::string_view last = said.substr(said.rfind('\n') + 1);
   const Result<Json> answer = json::ParseDocument(last);
   if (!answer.ok() || !answer->is_object()) {
-    return IoError(fmt::format("{} ended with {}: {}", options.python.string(),
+    return IoError(fmt::format("{} ended with {}: \"{}\"", options.python.string(),
                                end.signal != 0 ? fmt::format("signal {}", end.signal)
                                                : fmt::format("exit status {}", end.exit_code),
                                base::Printable(last)));
   }
   if (const Json* const problem = json::Find(*answer, "error")) {
-    return BadFormatError(fmt::format("{}: {}", options.model.string(),
+    return BadFormatError(fmt::format("{}: \"{}\"", options.model.string(),
                                       base::Printable(json::TextOf(*problem))))
         .WithHint("--python names another Python; install_deps says what it needs");
   }
