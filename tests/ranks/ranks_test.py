@@ -137,6 +137,14 @@ class Ranks(unittest.TestCase):
                 self.case("BALANCED", shape=shape, seed=seed, noise=0.05)
             self.again()
 
+    def test_times_on_the_screen_are_whole_microseconds(self):
+        simulate(self.folder / "run", shape=(2, 2), noise=1e-6)
+        shown = subprocess.run([MSPROBE, "perf_compare", "run", "-o", "out"], cwd=self.folder, check=True, stdout=subprocess.PIPE,
+                               universal_newlines=True).stdout
+        table = shown.partition("Ranks, per step")[2].partition("\n\n")[0]
+        self.assertIn("Waiting ms", table)
+        self.assertNotRegex(table, r"\de-\d|\.\d{4}")
+
     def again(self):
         subprocess.run(["rm", "-rf", str(self.folder / "run"), str(self.folder / "out")], check=True)
 

@@ -89,6 +89,8 @@ constexpr double kSlowerGroup = 1.2;           // a group's transfers against th
 constexpr size_t kMostCalls = 20'000;          // of a rank; the others are not looked at
 constexpr size_t kMostReaders = 8;             // profiles in memory at the same time
 constexpr size_t kMostSteps = 10'000;
+constexpr double kFileParts = 1e6;   // of a millisecond, in the file
+constexpr double kShownParts = 1e3;  // and for people
 constexpr char kKeySeparator = ' ';
 
 std::string KeyOf(std::string_view kind, std::string_view group) {
@@ -685,7 +687,8 @@ double CostOf(const RanksOfRun& run, size_t place) {
   return cost;
 }
 
-report::Table RankTable(const RanksOfRun& run, std::vector<std::string> columns) {
+// Times are rounded to `per_ms` parts of a millisecond.
+report::Table RankTable(const RanksOfRun& run, std::vector<std::string> columns, double per_ms) {
   report::Table table("ranks", std::move(columns));
   for (size_t place = 0; place < run.ranks.size(); ++place) {
     const RankLoad& load = run.ranks[place];
@@ -693,7 +696,7 @@ report::Table RankTable(const RanksOfRun& run, std::vector<std::string> columns)
                                      report::Cell::Integer(static_cast<int64_t>(load.steps))};
     for (const double value : {load.step_ms, load.computing_ms, load.communication_ms, load.free_ms,
                                load.waiting_ms, load.transfer_ms, CostOf(run, place)}) {
-      row.push_back(load.error.empty() ? report::Cell::Number(std::round(value * 1e6) / 1e6)
+      row.push_back(load.error.empty() ? report::Cell::Number(std::round(value * per_ms) / per_ms)
                                        : report::Cell());
     }
     row.push_back(table.KeepText(WordOf(run, place)));
@@ -869,12 +872,13 @@ Result<RanksOfRun> CompareRanks(const Options& options) {
   RanksJudge(std::move(all), run).Run();
   const std::filesystem::path table = options.output / "ranks.csv";
   MSP_RETURN_IF_ERROR(base::CreateFolders(options.output));
-  MSP_RETURN_IF_ERROR(
-      report::WriteCsvParts(
-          std::filesystem::path(table).replace_extension(),
-          RankTable(run, {"rank", "steps", "step_ms", "computing_ms", "communication_ms", "free_ms",
-                          "waiting_ms", "transfer_ms", "cost_ms", "verdict"}))
-          .status());
+  MSP_RETURN_IF_ERROR(report::WriteCsvParts(
+                          std::filesystem::path(table).replace_extension(),
+                          RankTable(run,
+                                    {"rank", "steps", "step_ms", "computing_ms", "communication_ms",
+                                     "free_ms", "waiting_ms", "transfer_ms", "cost_ms", "verdict"},
+                                    kFileParts))
+                          .status());
   run.files.push_back(table);
   return run;
 }
@@ -898,8 +902,10 @@ report::Document MakeDocument(const RanksOfRun& run, size_t top) {
   }
   const auto rows = [&run](size_t limit) {
     report::DataTable table{
-        RankTable(run, {"Rank", "Steps", "Step ms", "Computing ms", "Communication ms", "Free ms",
-                        "Waiting ms", "Transfer ms", "Cost ms", "Verdict"})};
+        RankTable(run,
+                  {"Rank", "Steps", "Step ms", "Computing ms", "Communication ms", "Free ms",
+                   "Waiting ms", "Transfer ms", "Cost ms", "Verdict"},
+                  kShownParts)};
     table.display_limit.items = limit;
     return table;
   };
