@@ -34,7 +34,7 @@ set(MSPROBE_COMPONENTS
   "analysis/response_anomaly:report json base"
   "analysis/offline_model:json base"
   "analysis/grad:io report kernels tensor base"
-  "analysis/rl:io kernels report tensor base"
+  "analysis/rl:io json kernels report tensor base"
   "database:base"
   "profile:database io json report base"
   "analysis/perf:profile report json base"

@@ -106,7 +106,8 @@ class GradCompareCommand final : public Command {
 namespace rl = analysis::rl;
 
 constexpr const char* kRlCompareNotes =
-    R"(RUN and REFERENCE are folders written by SingleSave of msprobe.core.
+    R"(RUN and REFERENCE are folders written by SingleSave of msprobe.core, or rollouts of a framework:
+a .jsonl, .pt or .npz file, or a folder with a file per step.
 
 )";
 
@@ -192,7 +193,12 @@ class RlCompareCommand final : public Command {
 
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(CheckSides());
-    MSP_RETURN_IF_ERROR(CheckFolders(options_.first, options_.second, options_.output));
+    for (const std::filesystem::path& run : {options_.first, options_.second}) {
+      if (!base::Exists(run)) {
+        return NotFoundError(fmt::format("{} does not exist", run.string()));
+      }
+    }
+    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
     MSP_RETURN_IF_ERROR(ReadTokenKeys());
     if (answer_.open && !base::IsOneOf("html", formats_)) {
       if (formats_.empty()) {

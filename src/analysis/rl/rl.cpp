@@ -4,11 +4,13 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <span>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "msprobe/status.h"
@@ -362,16 +364,46 @@ Status CheckFiles(const Options& options, const std::vector<KeyRows>& keys) {
   return {};
 }
 
+// A name that the run lacks may be that of a framework.
+void UseOurKey(const SavedData& run, std::string& key) {
+  const std::string ours(OurNameOfKey(key));
+  if (run.keys.count(key) == 0 && run.keys.count(ours) > 0) {
+    key = ours;
+  }
+}
+
+// Samples have other lengths: without the mask, pads would be compared.
+void UseOurKeys(const SavedData& run, TokenOptions& tokens) {
+  for (const auto& [key, ours] :
+       {std::pair(&tokens.mask, kMaskKey), std::pair(&tokens.ids, kIdsKey)}) {
+    if (key->empty() && run.keys.count(std::string(ours)) > 0) {
+      *key = ours;
+    }
+    UseOurKey(run, *key);
+  }
+}
+
 }  // namespace
 
-Result<Comparison> Run(const Options& options) {
+Result<Comparison> Run(const Options& given) {
+  Options options = given;
+  Comparison comparison;
+  ConvertedRuns converted;
+  MSP_RETURN_IF_ERROR(converted.Convert(options.first, options.second, comparison.warnings));
   MSP_ASSIGN_OR_RETURN(SavedData first, FindSavedData(options.first));
   MSP_ASSIGN_OR_RETURN(SavedData second, FindSavedData(options.second));
+  if (!IsSavedBySingleSave(given.first)) {
+    UseOurKeys(first, options.tokens);
+  }
+  for (TokenKey& key : options.tokens.keys) {
+    UseOurKey(first, key.first);
+    UseOurKey(second, key.second);
+  }
   MSP_RETURN_IF_ERROR(CheckTokenKeys(options.tokens, first, second));
-  Comparison comparison;
-  comparison.warnings = std::move(first.warnings);
-  comparison.warnings.insert(comparison.warnings.end(), second.warnings.begin(),
-                             second.warnings.end());
+  for (const SavedData* run : {&first, &second}) {
+    comparison.warnings.insert(comparison.warnings.end(), run->warnings.begin(),
+                               run->warnings.end());
+  }
   std::vector<KeyRows> keys = PairUp(first, second, options.compat);
   std::vector<Row*> rows;
   for (KeyRows& key : keys) {

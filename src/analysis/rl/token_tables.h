@@ -16,6 +16,7 @@
 
 #include "src/analysis/rl/rl.h"
 #include "src/analysis/rl/token_numbers.h"
+#include "src/base/files.h"
 #include "src/base/threads.h"
 #include "src/report/table.h"
 
@@ -42,6 +43,39 @@ struct SavedData {
 };
 
 Result<SavedData> FindSavedData(const std::filesystem::path& folder);
+
+// Rollouts as training frameworks store them, made into what SingleSave stores.
+
+// Whether the path is a folder of SingleSave; everything else has to be converted.
+bool IsSavedBySingleSave(const std::filesystem::path& path);
+
+// Our name for the key of a framework; the same name if there is none.
+std::string_view OurNameOfKey(std::string_view key);
+
+// The keys that are used without being asked for where a run was converted.
+inline constexpr std::string_view kMaskKey = "response_mask";
+inline constexpr std::string_view kIdsKey = "responses";
+
+// Holds what was converted, as long as this object, also after an interrupt; the folder has the
+// name of those that the next process removes after a kill.
+class ConvertedRuns {
+ public:
+  ConvertedRuns() = default;
+  ConvertedRuns(const ConvertedRuns&) = delete;
+  ConvertedRuns& operator=(const ConvertedRuns&) = delete;
+  ~ConvertedRuns();
+
+  // Puts a folder of SingleSave in the place of what it has not written.
+  Status Convert(std::filesystem::path& first, std::filesystem::path& second,
+                 std::vector<std::string>& warnings);
+
+ private:
+  Status Create();
+
+  std::filesystem::path path_;
+  base::Descriptor lock_{-1};
+  int slot_ = -1;
+};
 
 // The files of one location on both sides, at least one of them.
 struct FilePair {
