@@ -19,7 +19,7 @@
 
 // ---- the same function under its first version ----
 //
-// Since 2.34 the C library itself holds the threads and the loader's functions, and calls them new; since 2.29 some functions of
+// Since 2.34 the C library itself holds the threads and the loader's functions, and calls them new; since 2.27 and 2.29 some functions of
 // libm leave errno alone.
 
 #if defined(__x86_64__)
@@ -73,6 +73,7 @@ asm(".macro use_older name, version=" FIRST_VERSION
     "use_older __pthread_key_create\n"
     "use_older exp\n"
     "use_older exp2\n"
+    "use_older expf\n"
     "use_older hypot\n"
     "use_older log\n"
     "use_older log2\n"

@@ -62,6 +62,8 @@ ACCEPTED = [
     ("devices", "open read memory", "another answer",
      "the name of the processor and the limits of the container are left out where they cannot be read"),
     ("dump( --check| ctl)?|free_benchmark|isolate|monitor run", "stat memory", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
+    ("bisect", "open read write close map stat list memory rename folder sync size lock spawn", r"left over: \.msprobe_bisect_work|too much: out/bisect_runs\.jsonl",
+     "a search that did not end goes on from there when the command is given again"),
     ("dump", "remove", "too much: d/", "an empty folder, which was made to see whether it can be written; a warning names it"),
     ("msaccucmp compare", "open read map stat list memory", "exit code 11",
      "the vendor's code where no tensor could be compared: the answer names the file and what is wrong with it"),
@@ -79,7 +81,7 @@ UNFINISHED = re.compile(r"(^|/)\.msprobe|\.tmp$|\.partial$|\.reserved$")
 
 
 # How long a run took stands in some results, and how much of the disk others have left in that of `doctor`.
-FROM_RUN_TO_RUN = re.compile(rb'"\w*seconds": [0-9.e-]+| time="[0-9.]+"|[0-9.]+ [kMGT]B free')
+FROM_RUN_TO_RUN = re.compile(rb'"\w*seconds": [0-9.e-]+| time="[0-9.]+"|[0-9.]+ [kMGT]B free|(?<=,)[0-9.]+(?=,\d{3}\.txt)')
 
 
 def digest_of(data, folder):
@@ -226,7 +228,7 @@ class Sweep:
         """Without what differs from run to run: times, the process, free disk and memory (a column behind the whole memory)."""
         text = re.sub(r" +", " ", text)  # columns are as wide as what is in them
         return re.sub(r"\d+(\.\d+)? [kMGT]B free|(?<=[kMGT]B )\d+(\.\d+)? [kMGT]B\b|\d+(\.\d+)? ?(ms|s|us|min)\b|\d+ (MB|kB|GB)/s|"
-                      r"\"seconds\": [0-9.e-]+", "T", text)
+                      r"\"seconds\": [0-9.e-]+|(?m:(?<=exit \d )[0-9.]+$)", "T", text)
 
     @staticmethod
     def names(line, good):
@@ -240,7 +242,7 @@ class Sweep:
         if done.code == "hang":
             return ["hangs"]
         if how == "stop" and done.code == -15:
-            return self.judge_files(call, good, done)
+            return [text for text in self.judge_files(call, good, done) if not self.is_accepted(line, call, how, text)]
         if how in ("kill", "torn") and done.code == -9:
             return [text for text in self.judge_kill(good, done) if not self.is_accepted(line, call, how, text)]
         if done.code < 0:

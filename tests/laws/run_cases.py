@@ -45,7 +45,12 @@ def run(function, settings=None):
                 rows += list(csv.DictReader(file))
         for path in glob.glob(os.path.join(folder, "out*", "*", "laws.json")):
             with open(path, encoding="utf-8") as file:
-                told = json.load(file)
+                one = json.load(file)
+            for law, counts in told.get("laws", {}).items():  # a training that goes on in another folder
+                for key in ("checked", "broken"):
+                    if key in counts and law in one["laws"]:
+                        one["laws"][law][key] = one["laws"][law].get(key, 0) + counts[key]
+            told = one
         return rows, told
 
 

@@ -108,6 +108,7 @@ class Journal {
  public:
   // Takes the lock of the search, and reads what is there if it is of the same plan.
   Status Open(const fs::path& path, const std::string& plan, bool replaces) {
+    path_ = path;
     file_ = base::Descriptor(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640));
     if (!file_.is_open()) {
@@ -144,9 +145,12 @@ class Journal {
 
   Status Append(std::string line) {
     line += '\n';
-    if (::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
-        ::fdatasync(file_.get()) != 0) {
-      return IoError(fmt::format("the journal cannot be written: {}", std::strerror(errno)));
+    const ssize_t written = ::write(file_.get(), line.data(), line.size());
+    if (written >= 0 && written != static_cast<ssize_t>(line.size())) {
+      return base::SystemError("write", path_, ENOSPC);
+    }
+    if (written < 0 || ::fdatasync(file_.get()) != 0) {
+      return base::SystemError("write", path_, errno);
     }
     return {};
   }
@@ -159,6 +163,7 @@ class Journal {
   }
 
  private:
+  fs::path path_;
   base::Descriptor file_{-1};
   std::map<std::string, std::vector<json::Json>, std::less<>> runs_;
   std::map<std::string, size_t, std::less<>> taken_;
@@ -610,7 +615,10 @@ Result<Findings> Hunt::Run() {
   std::error_code ignored;
   fs::remove(options_.output / kJournalName, ignored);
   if (!options_.keeps) {
-    fs::remove_all(work_, ignored);
+    if (fs::remove_all(work_, ignored); ignored) {
+      findings_.warnings.push_back(
+          fmt::format("cannot remove {}: {}", work_.string(), ignored.message()));
+    }
   } else {
     findings_.files.push_back(work_ / "");
   }
